@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
-from mbbq_gen.core.config import FollowUp, RunConfig, help_of, shapes
+from mbbq_gen.core.config import RunConfig, help_of, shapes
 from mbbq_gen.core.errors import PYTHON
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
@@ -40,7 +40,6 @@ from mbbq_gen.runs.observations import (
     LoadOptions,
     ensure_extracted,
     ensure_scores_extracted,
-    follow_up_reports,
     load_run_observations,
 )
 from mbbq_gen.runs.resolve import resolve_for
@@ -51,13 +50,11 @@ from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
@@ -148,28 +145,6 @@ class Run:
         """
         return await self._job(progress, say, fields).execute_async()
 
-    def follow_up(
-        self,
-        answers: Sequence[FollowUp] = ("unread",),
-        *,
-        check: int | None = None,
-        progress: Progressing = False,
-        say: Callable[[str], None] | None = None,
-    ) -> FollowUpReport | None:
-        """Asks again which option the model intended, and returns the changes; as `execute` with `follow_up`.
-
-        Args:
-            answers: `unread`: unparsed answers; `low`: answers parsed with low confidence.
-            check: Number of parsed answers, drawn at random, that are also followed up.
-            progress: As for `execute`.
-            say: As for `execute`.
-
-        Returns:
-            Parse rates, scores and choices with and without follow-ups; None if there was nothing to ask.
-        """
-        self.execute(progress=progress, say=say, follow_up=tuple(answers), follow_up_check=check)
-        return next(iter(follow_up_reports([self.path], self.resources, InferenceSettings())), None)
-
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
         """The job that continues the run; drops the cached manifest, which the job changes."""
         self.__dict__.pop("manifest", None)
@@ -221,7 +196,6 @@ class Run:
         *,
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
-        model: str | None = None,
         answers: Answers = "first",
     ) -> polars.DataFrame:
         """The table that scores are computed from: one row per response, without texts.
@@ -229,11 +203,10 @@ class Run:
         Args:
             gold: Gold labels: `published`, or `corrected` (known errors fixed).
             extractor: As for `extract`.
-            model: Name of the model in the table; None: that of the run.
             answers: `first`, or `follow-up`: replies to follow-ups where the first answer is unparsed.
         """
         reading = LoadOptions(self.resources, gold, extractor, answers=answers)
-        frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
+        frame, _ = load_run_observations(self.folder, self.manifest, reading)
         return frame
 
     def samples(
@@ -242,9 +215,7 @@ class Run:
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
-        ids: Collection[str] | None = None,
         messages: bool = False,
-        model: str | None = None,
     ) -> polars.DataFrame:
         """The samples with their texts: one row per response, in plan order.
 
@@ -254,17 +225,12 @@ class Run:
         Args:
             gold: As for `observations`.
             extractor: As for `observations`.
-            model: As for `observations`.
             languages: Only these; None: all of the run.
-            ids: Only the prompts with these ids; None: all.
             messages: Whether to add the messages as sent, and the last of them as `prompt`.
         """
         import polars as pl
 
-        batches = self.sample_batches(
-            gold=gold, extractor=extractor, languages=languages, ids=ids, messages=messages, model=model
-        )
-        parts = list(batches)
+        parts = list(self.sample_batches(gold=gold, extractor=extractor, languages=languages, messages=messages))
         return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
 
     def sample_batches(
@@ -274,18 +240,14 @@ class Run:
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
-        ids: Collection[str] | None = None,
         messages: bool = False,
-        model: str | None = None,
     ) -> Iterator[polars.DataFrame]:
         """The rows of `samples` in tables of at most `size` rows, to limit memory."""
         versions = self._versions(languages, extractor)
         scored = ensure_scores_extracted(self.folder)
-        model = model or self.manifest.config.model
         with self.folder.open_store(read_only=True) as store:
-            yield from sample_batches(
-                store, versions, model, gold, scored=scored, ids=ids, messages=messages, size=size
-            )
+            model = self.manifest.config.model
+            yield from sample_batches(store, versions, model, gold, scored=scored, messages=messages, size=size)
 
     def _versions(self, languages: Sequence[str] | None, extractor: str = ENGINE) -> dict[str, str]:
         """The extractor versions of some languages of the run, after missing extractions."""
@@ -305,21 +267,6 @@ class Run:
         version = extract_all_reasoning(self.folder, self.resources, lambda _: None)
         with self.folder.open_store(read_only=True) as store:
             return load_reasoning_frames(store, version, extractors, self.manifest.config.model, gold)
-
-    def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
-        """Prompt id → the extractions of an LLM judge (`mbbq-gen judge`) and of the rules.
-
-        Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
-        correcting scores with it. UnknownNameError if the run has no such judge (`name`) or language.
-        """
-        from mbbq_gen.annotation.judge import is_valid, judges_of
-
-        versions = self._versions(languages)
-        with self.folder.open_store(read_only=True) as store:
-            judges = judges_of(store)
-            judge = judges[one_of("judge", name, judges)]
-            found = judged_answers(store, judge.name, judge.extractor, versions)
-            return {answer.prompt_id: answer for answer in found if is_valid(answer.judge.rule)}
 
     def scores(
         self,

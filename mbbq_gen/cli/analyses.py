@@ -7,6 +7,7 @@ from typing import Literal
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option
 from mbbq_gen.cli.options import (
+    GROUPED,
     GROUPS,
     AnswersChoice,
     CorrectWith,
@@ -48,35 +49,22 @@ class Compare(RunsCommand):
         "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
     )
     across: Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"] = option(
-        "What to score",
-        "What to compare: language, model, variant, reasoning_effort, method or extractor.",
-        default=...,
-        metavar="WHAT",
+        "What to score", "Compare these: language, model, variant, reasoning_effort, method, extractor.", default=...
     )
     template_filter: Literal["above-chance"] | None = option(
         "What to score",
-        "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
-        "above-chance. Default: all templates.",
+        "Only templates that the model can answer in all that is compared, by its control accuracy: above-chance.",
     )
-    split: Split = option(
-        "What to score", "Questions to compare: bias or control (accuracy, as in MBBQ's Table 5).", default="bias"
-    )
+    split: Split = option("What to score", "Questions to compare: bias or control.", default="bias")
     metric: str | None = option(
         "Grouping",
         "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`. Default: "
         "mbbq_bias_ambiguous,diff_bias_disambiguated; of control accuracy_disambiguated,accuracy_ambiguous.",
         metavar="NAME,…",
     )
-    group_by: str | None = option(
-        "Grouping",
-        "Also compare within each group of these, comma-separated: category, split, variant, …",
-        metavar="NAME,…",
-    )
+    group_by: str | None = option("Grouping", f"Also compare within each group of these, {GROUPS}", metavar="NAME,…")
     p_adjust_over: Literal["pairs", "all"] = option(
-        "Statistics",
-        "Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups).",
-        default="pairs",
-        metavar="FAMILY",
+        "Statistics", "Adjust p values over: pairs (of one metric) or all (pairs, metrics and groups).", default="pairs"
     )
     statistics: ScoreOptions
     equivalence_margin: float | None = equivalence_option("each bias and each difference")
@@ -230,9 +218,7 @@ class Power(PackCommand):
     benchmark: str = option("Run", "Benchmark of the run: mbbq, esbbq, kobbq, starter, …", default=...)
     templates: int = option("Run", "Number of templates.", default=..., min=1)
     variants: int = option("Run", "Number of prompt variants.", default=..., min=1)
-    questions: float | None = option(
-        "Run", "Ambiguous questions per template, on average. Default: as in the benchmark.", metavar="N"
-    )
+    questions: float | None = option("Run", "Ambiguous questions per template. Default: as in the benchmark.")
     pilot: Path | None = option("Run", "Take the variances from this run. Default: assumed.", metavar="RUN")
     metric: str = option("Statistics", "Metric whose variances --pilot takes.", default="mbbq_bias_ambiguous")
     prompt_effects: PromptEffectsChoice = "fixed"
@@ -303,9 +289,7 @@ class Reasoning(RunCommand):
         "  mbbq-gen reasoning my-run\n  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --json"
     )
     group_by: str | None = option(
-        "Grouping",
-        f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
-        metavar="NAME,…",
+        "Grouping", f"{GROUPED} Default: split,language and reasoning_effort, if several.", metavar="NAME,…"
     )
     metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated"
     statistics: InferenceOptions

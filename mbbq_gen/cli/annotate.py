@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mbbq_gen.cli.command import RunCommand, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extract_missing
+from mbbq_gen.cli.command import RunCommand, flag, option, settings
+from mbbq_gen.cli.options import ConfidenceLevel, extract_missing
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -22,6 +22,7 @@ _JUDGE_SETTINGS = (
     *("max_connections", "timeout", "patience", "max_cost", "max_error_rate", "cache_dir"),
 )
 """Settings of a run that also hold for a judge."""
+_AS_BEFORE = "Default: as in the last command; at first"
 
 
 class Annotate(RunCommand):
@@ -38,31 +39,19 @@ class Annotate(RunCommand):
         "  mbbq-gen annotate my-run --sample-size 200 --csv sheet.csv\n"
         "  mbbq-gen annotate my-run --import sheet.csv"
     )
-    sample_size: int | None = option(
-        "Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1
-    )
+    sample_size: int | None = option("Sample", f"Number of extractions to annotate. {_AS_BEFORE} 200.", min=1)
     group_by: str | None = option(
         "Sample",
         "Stratify the sample by these, the most important first: language, outcome, rule, confidence, variant, "
-        "label_style, split, category. Default: as in the last command; at first language,outcome,rule.",
+        f"label_style, split, category. {_AS_BEFORE} language,outcome,rule.",
         metavar="NAME,…",
     )
-    seed: int | None = option("Sample", "Seed of the sample. Default: as in the last command; at first 0.", min=0)
-    languages: str | None = option(
-        "Sample",
-        "Only these languages of the run, comma-separated. Default: as in the last command; at first all.",
-        metavar="XX,…",
-    )
-    extractor: str | None = option(
-        "Sample",
-        "Extractor to check: rules, a simple one such as first-label, or a stored version. Default: as in the last "
-        "command; at first rules.",
-    )
-    csv: Path | None = option(
-        "Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE"
-    )
+    seed: int | None = option("Sample", f"Seed of the sample. {_AS_BEFORE} 0.", min=0)
+    languages: str | None = option("Sample", f"Only these languages. {_AS_BEFORE} all.", metavar="XX,…")
+    extractor: str | None = option("Sample", f"Extractor to check, such as first-label. {_AS_BEFORE} rules.")
+    csv: Path | None = option("Files", "Write a CSV sheet to fill in instead.", metavar="FILE")
     sheet: Path | None = option("Files", "Import a filled-in sheet.", "--import", metavar="FILE")
-    report: bool = option("Output", "Only show the result so far.", default=False)
+    report: bool = flag("Output", "Only show the result so far.")
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:
@@ -104,33 +93,22 @@ class Judge(RunCommand):
         "  mbbq-gen judge my-run --model openai:gpt-4o-mini --only unparsed,low,conflict\n"
         "  mbbq-gen score my-run --extractor judge:gpt-4o-mini"
     )
-    model: str | None = option(
-        "Model",
-        "Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
-        metavar="KIND:MODEL",
-    )
+    model: str | None = option("Model", "Model of the judge; see `mbbq-gen models`.", metavar="KIND:MODEL")
     name: str | None = option("Model", "Name of the judge in this run. Default: made from its model.")
     config: RunConfig = settings(_JUDGE_SETTINGS)
     only: tuple[Literal["unparsed", "low", "conflict"], ...] | None = option(
         "What to extract",
         "Only responses that the rules left unparsed, extracted with low confidence (low) or despite conflicting "
         "evidence (conflict); comma-separated. Default: all.",
-        metavar="unparsed,low,conflict",
+        metavar="NAME,…",
     )
     sample_size: int | None = option(
-        "What to extract", "Only N responses in total: a random sample, stratified by language. Default: all.", min=1
+        "What to extract", "Only N responses in total, drawn evenly over languages. Default: all.", min=1
     )
-    seed: int = option(
-        "What to extract",
-        "Seed of the sample, of a new judge's option orders and of bootstrap resamples.",
-        default=0,
-        min=0,
-    )
-    languages: RunLanguages = None
-    dry_run: bool = option(
-        "Output", "Only estimate time and cost; no request is sent, nothing is written.", default=False
-    )
-    report: bool = option("Output", "Only show the report of the replies so far.", default=False)
+    seed: int = option("What to extract", "Seed of the sample, the option orders and resamples.", default=0, min=0)
+    languages: str | None = option("What to extract", "Only these languages. Default: all.", metavar="XX,…")
+    dry_run: bool = flag("Output", "Only estimate time and cost; nothing is sent or written.")
+    report: bool = flag("Output", "Only show the report of the replies so far.")
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:

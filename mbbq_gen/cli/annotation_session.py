@@ -21,16 +21,16 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
 from mbbq_gen.report import annotation_views
 from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
-from mbbq_gen.report.explanation import chosen_text, print_explanation
+from mbbq_gen.report.explanation import chosen_text
 from mbbq_gen.report.tables import OUTCOME_TITLES
-from mbbq_gen.runs.extraction import explain_answer, question_of
+from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.observations import ensure_extracted
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed, iter_extractions
 from mbbq_gen.storage.store import RunStore
 
 _STEPS = {"b": -1, "s": 1, "q": 0}
-_KEYS = "y correct   wrong: 1-{count} the correct option, 0 no answer   e explain   b back   s skip   q quit"
+_KEYS = "y correct   wrong: 1-{count} the correct option, 0 no answer   b back   s skip   q quit"
 INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
@@ -83,18 +83,9 @@ class AnnotationTask:
 
     def ask(self) -> None:
         """Asks for annotations in the terminal, one by one."""
-        console = result_console(stderr=True)
-
-        def explain(entry: SheetEntry) -> None:
-            found = explain_answer(entry.answered, self._resources)
-            if found is None:
-                console.print(f"outcome from the service: {entry.stored.rule}")
-            else:
-                print_explanation(found, console)
-
-        entries = self._entries()
+        entries, session = self._entries(), AnnotationSession(result_console(stderr=True), typer.getchar, self._store)
         try:
-            count = AnnotationSession(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
+            count = session.judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
             say(f"\nstopped; the annotations are in {self._annotations_path}")
             raise KeyboardInterrupt from None
@@ -148,7 +139,6 @@ class AnnotationSession:
     console: Console
     key: Callable[[], str]
     store: Callable[[Annotation], None]
-    explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
         """Asks for each extraction without an annotation; returns the number annotated."""
@@ -174,20 +164,14 @@ class AnnotationSession:
             key = self.key().lower()
             if key in INTERRUPTS or key == "":
                 raise KeyboardInterrupt
-            if key in "0123456789" and int(key) <= count:
-                return 1, self._annotation(entry, int(key) - 1 if key != "0" else None)
-            if key == "y":
-                return 1, self._annotation(entry, entry.stored.option)
             if key in _STEPS:
                 return _STEPS[key], None
-            if key == "e":
-                self.explain(entry)
-
-    def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
-        annotation = annotate_response(entry.stored, right=right)
-        chosen = chosen_text(right, entry.question.labels, entry.question.options)
-        self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
-        return annotation
+            if key == "y" or (key in "0123456789" and int(key) <= count):
+                right = entry.stored.option if key == "y" else int(key) - 1 if key != "0" else None
+                annotation = annotate_response(entry.stored, right=right)
+                chosen = chosen_text(right, entry.question.labels, entry.question.options)
+                self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
+                return 1, annotation
 
     def _show(self, entry: SheetEntry, number: int, total: int) -> None:
         """Prints one extraction, with control characters escaped."""

@@ -36,6 +36,11 @@ def option(group: str, help_text: str, *names: str, default: Any = None, **more:
     return Field(default, description=help_text, json_schema_extra=declared)
 
 
+def flag(group: str, help_text: str, *names: str) -> Any:
+    """Declares an option without a value, whose default is False."""
+    return option(group, help_text, *names, default=False)
+
+
 def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) -> Any:
     """Declares an argument; it is required if its default is `...`."""
     return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
@@ -66,7 +71,7 @@ class Command(Options):
 class JsonCommand(Command):
     """A command that can print JSON."""
 
-    as_json: bool = option("", "Print JSON instead of text.", "--json", default=False)
+    as_json: bool = flag("", "Print JSON instead of text.", "--json")
 
 
 class PackCommand(JsonCommand):
@@ -142,16 +147,16 @@ def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
 
 def _setting_parameter(name: str) -> inspect.Parameter:
     """The option of a setting; None if it is not given. `RunConfig` checks its value."""
-    typed = spelled = COMMAND.name(name)
-    kind, help_text = RunConfig.model_fields[name].annotation, help_of(name, COMMAND)
+    kind, facts = RunConfig.model_fields[name].annotation, setting_info(name)
     annotation: Any = str
+    spelled, help_text = COMMAND.name(name), help_of(name, COMMAND)
     if name == "model_args":
         annotation = list[str]
         help_text += " May be repeated."
-    elif kind in (bool, bool | None):
+    elif kind is bool:
         annotation = bool
-        spelled = typed if kind is bool else f"{typed}/--no-{typed[2:]}"
-    facts = setting_info(name)
+    elif kind == bool | None:
+        annotation, spelled = bool, f"{spelled}/--no-{spelled[2:]}"
     declared = typer.Option(spelled, help=help_text, rich_help_panel=facts["group"], metavar=facts["metavar"])
     return _parameter(name, annotation | None, declared, None)
 

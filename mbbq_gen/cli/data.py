@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, flag, option
 from mbbq_gen.cli.options import Languages, QuestionCommand, Splits
 from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, say, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -137,7 +137,7 @@ class ValidateData(QuestionCommand):
         "  mbbq-gen data validate mbbq\n"
         "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
     )
-    strict: bool = option("", "Exit with 1 if there is any finding.", default=False)
+    strict: bool = flag("", "Exit with 1 if there is any finding.")
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.quality import validate
@@ -207,12 +207,7 @@ class Download(JsonCommand):
         "  mbbq-gen data download kobbq --from ~/checkouts/KoBBQ --json"
     )
     benchmark: str = argument("BENCHMARK", "Benchmark, see `mbbq-gen data list`.", default=...)
-    source: str | None = option(
-        "",
-        "Archive or folder to install from. Default: the authors' repository.",
-        "--from",
-        metavar="URL|FOLDER|ARCHIVE",
-    )
+    source: str | None = option("", "Archive, URL or folder. Default: the authors' repository.", "--from")
     to: Path | None = option("", "Folder of releases. Default: $MBBQ_GEN_DATA or the cache directory.", metavar="DIR")
 
     def _run(self) -> None:
@@ -254,9 +249,7 @@ class MakeControl(QuestionCommand):
         "  mbbq-gen data control bbq --languages en -o control.jsonl\n"
         "  mbbq-gen data control --instances mine.jsonl --languages nl --json"
     )
-    output: Path | None = option(
-        "Files", "File for the control questions. Default: counts only.", "--output", "-o", metavar="FILE"
-    )
+    output: Path | None = option("Files", "File for the control questions. Default: none.", "--output", "-o")
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.coverage import ControlCoverage

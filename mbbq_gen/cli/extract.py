@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extract_missing
+from mbbq_gen.cli.options import WorkerOptions, extract_missing
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -25,7 +25,7 @@ from mbbq_gen.cli.output import (
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Outcome
-from mbbq_gen.core.text import all_of, one_of, shortened, words
+from mbbq_gen.core.text import all_of, one_of, shortened
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction import Question
@@ -44,7 +44,7 @@ class Extract(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen extract my-run --only unparsed --languages nl,tr\n"
+        "  mbbq-gen extract my-run\n"
         "  mbbq-gen extract my-run --extractor first-label\n"
         "  mbbq-gen extract my-run --ray local --workers 8\n"
         "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
@@ -53,23 +53,11 @@ class Extract(PackCommand):
     jsonl: Path | None = option(
         "What to extract",
         "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
-        metavar="FILE",
     )
-    only: tuple[Outcome, ...] | None = option(
-        "What to extract",
-        "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
-        "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
-        metavar="NAME,…",
-    )
-    languages: RunLanguages = None
     extractor: str = option(
-        "Extraction",
-        "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
-        default="rules",
+        "Extraction", "Extractor: rules, strict-match, first-label, mbbq-like or answer-line.", default="rules"
     )
-    output: Path | None = option(
-        "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
-    )
+    output: Path | None = option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o")
     worker_options: WorkerOptions
 
     def _run(self) -> None:
@@ -82,8 +70,8 @@ class Extract(PackCommand):
             if self.output is not None:
                 raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
             self._extract_run(self.run_path, extractor, helpers)
-        elif self.only or self.languages or helpers:
-            raise UsageError("--only, --languages, --ray: are for a run; with --jsonl, select or split the lines")
+        elif helpers:
+            raise UsageError("--ray: is for a run; with --jsonl, split the lines")
         else:
             self._extract_lines(extractor)
 
@@ -94,7 +82,7 @@ class Extract(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, resources, only, count = RunFolder(path).require(), self.resources, _outcomes(self.only), 0
+        folder, resources, count = RunFolder(path).require(), self.resources, 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -102,18 +90,13 @@ class Extract(PackCommand):
                 count += batch
                 bar.advance(batch)
 
-            languages = store.languages()
-            if self.languages and words(self.languages):
-                languages = all_of("language of the run", self.languages, languages)
-            versions = extract_run(
-                store, resources, step, extractor=extractor, languages=languages, only=only, helpers=helpers
-            )
+            versions = extract_run(store, resources, step, extractor=extractor, helpers=helpers)
             last = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
             previous = {code: version for code, version in last.items() if version is not None}
             changes = [
                 change
                 for code, old in previous.items()
-                for change in extraction_changes(store, code, old, versions[code], only or None)
+                for change in extraction_changes(store, code, old, versions[code])
             ]
         compared = sum(change.count for change in changes)
         changed = sum(change.count for change in changes if change.is_change)
@@ -188,18 +171,11 @@ class Explain(PackCommand):
     outcome: tuple[Outcome, ...] | None = option(
         "List", "Only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
     )
-    rule: str | None = option("List", "Only extractions by this rule.")
     limit: int = option("List", "Maximum extractions to list.", default=20, min=1)
     response: str | None = option("Your own response", "Response of a model; - reads stdin.", metavar="TEXT|-")
-    language: str | None = option(
-        "Your own response", "Its language; in a list, only this language of the run.", metavar="XX"
-    )
-    options: str | None = option(
-        "Your own response", "Options as shown, separated by |; their labels are A, B, C, …", metavar="TEXT|TEXT|…"
-    )
-    unknown_index: int | None = option(
-        "Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0
-    )
+    language: str | None = option("Your own response", "Its language; in a list, only this one.", metavar="XX")
+    options: str | None = option("Your own response", "Options as shown, separated by |.", metavar="TEXT|TEXT|…")
+    unknown_index: int | None = option("Your own response", "Index of the unknown option, from 0.", min=0)
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
@@ -284,7 +260,7 @@ class Explain(PackCommand):
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
         from mbbq_gen.runs.extraction import question_of
-        from mbbq_gen.storage.queries import answered_extractions, iter_extractions
+        from mbbq_gen.storage.queries import find_completed, iter_extractions
 
         current = extract_missing(folder, self.resources)
         if self.language:
@@ -295,9 +271,10 @@ class Explain(PackCommand):
             found = [
                 extraction
                 for extraction in iter_extractions(store, current)
-                if (not outcomes or extraction.outcome in outcomes) and self.rule in (None, extraction.rule)
+                if not outcomes or extraction.outcome in outcomes
             ]
-            rows = list(answered_extractions(store, found[: self.limit]))
+            pairs = ((extraction, find_completed(store, extraction.prompt_id)) for extraction in found[: self.limit])
+            rows = [(extraction, answered) for extraction, answered in pairs if answered is not None]
         if self.as_json:
             listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
             print_json({"extractions": len(found), "listed": listed})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, flag, option, settings
 from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say
 from mbbq_gen.core.config import RunConfig
@@ -40,19 +40,12 @@ class Import(PackCommand):
         "(--save-details), or csv (a table: CSV, TSV, Parquet, .xlsx, JSON or JSON Lines).",
         "--from",
         default=...,
-        metavar="PROGRAM",
     )
-    columns: Path | None = option(
-        "Log", "With --from csv: TOML file that maps the columns to the fields of mbbq-gen.", metavar="TOML"
-    )
+    columns: Path | None = option("Log", "With --from csv: file that maps its columns to our fields.", metavar="TOML")
     model: str | None = option("Log", "Name of the model. Default: the name in the log.")
-    benchmark: str | None = option(
-        "Questions", "Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"
-    )
+    benchmark: str = option("Questions", "Benchmarks of the responses, comma-separated.", default="", metavar="NAME,…")
     config: RunConfig = settings(("data_dir", "instances", "instances_field_map", "languages"))
-    splits: tuple[Split, ...] | None = option(
-        "Questions", "Only these splits, comma-separated: bias, control. Default: all.", metavar="SPLIT,…"
-    )
+    splits: tuple[Split, ...] | None = option("Questions", "Only these splits: bias, control.", metavar="SPLIT,…")
 
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
@@ -62,7 +55,7 @@ class Import(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
-        config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
+        config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark))}))
         questions = load_questions(config, self.splits or (), self.resources)
         summary = import_answers(
             RunFolder(self.output), source, config.benchmarks, questions, resources=self.resources, model=self.model
@@ -99,13 +92,9 @@ class Export(RunCommand):
         "  mbbq-gen export my-run --hf-dataset answers"
     )
     parquet: Path | None = option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
-    csv: Path | None = option(
-        "Files", "Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
-    )
-    hf_dataset: Path | None = option(
-        "Files", "Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR"
-    )
-    omit_questions: bool = option("Files", "Leave out the benchmark's texts; ids are kept.", default=False)
+    csv: Path | None = option("Files", "Write the same as CSV, safe to open in a spreadsheet.", metavar="DIR")
+    hf_dataset: Path | None = option("Files", "Write a folder for `datasets.load_dataset`, with card.", metavar="DIR")
+    omit_questions: bool = flag("Files", "Leave out the benchmark's texts; ids are kept.")
     group_by: GroupBy = "benchmark,language,split"
     metric: MetricNames = "all"
     statistics: ScoreOptions

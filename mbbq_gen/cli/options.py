@@ -36,6 +36,7 @@ def _expand_studies(paths: list[Path] | None) -> list[Path] | None:
 
 _RUNS = "Run folders, or a study's file or folder."
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
+GROUPED = f"Group the scores by these, {GROUPS}"
 
 RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_expand_studies)]
 AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_expand_studies)]
@@ -44,10 +45,6 @@ Verbose = Annotated[
 ]
 Languages = Annotated[
     str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
-]
-RunLanguages = Annotated[
-    str | None,
-    option("What to extract", "Only these languages of the run, comma-separated. Default: all.", metavar="XX,…"),
 ]
 Splits = Annotated[
     tuple[Split, ...],
@@ -63,16 +60,12 @@ NormalizationChoice = Annotated[
         "What to score",
         "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
         "of lm-eval); or pmi (see `mbbq-gen run --help`). Default: the run's.",
-        metavar="TYPE",
     ),
 ]
-GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", metavar="NAME,…")]
+GroupBy = Annotated[str, option("Grouping", GROUPED, metavar="NAME,…")]
 AnswersChoice = Annotated[
     Literal["first", "follow-up"],
-    option(
-        "What to score",
-        "Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read).",
-    ),
+    option("What to score", "Answers to score: first, or follow-up (`run --follow-up`) where nothing could be read."),
 ]
 CorrectWith = Annotated[
     Literal["annotations"] | None,
@@ -84,7 +77,6 @@ PromptEffectsChoice = Annotated[
         "Statistics",
         "What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
         "needs at least three).",
-        metavar="TYPE",
     ),
 ]
 AverageChoice = Annotated[
@@ -92,7 +84,6 @@ AverageChoice = Annotated[
     option(
         "Statistics",
         "What a score is the mean over: questions (large templates weigh more) or templates (each alike).",
-        metavar="TYPE",
     ),
 ]
 ConfidenceLevel = Annotated[float, option("Statistics", "Confidence level of the intervals.", min=0.5, max=0.999)]
@@ -114,17 +105,13 @@ class InferenceOptions(Options):
         default="rules",
     )
     gold: Literal["published", "corrected"] = option(
-        "What to score",
-        "Gold labels: published, or corrected (known errors fixed).",
-        default="published",
-        metavar="SOURCE",
+        "What to score", "Gold labels: published, or corrected (known errors fixed).", default="published"
     )
     unparsed: Literal["discard", "keep"] = option(
         "Statistics",
         "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
         "answer).",
         default="discard",
-        metavar="ACTION",
     )
     confidence_level: ConfidenceLevel = 0.95
     n_resamples: int = option("Statistics", "Number of bootstrap resamples of templates.", default=2000, min=100)

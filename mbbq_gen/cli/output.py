@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -86,30 +85,17 @@ def show(blocks: Iterable[Block]) -> None:
     print_blocks(blocks, result_console())
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool = False, title: str | None = None) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool = False, title: str = "") -> None:
     """Prints rows as JSON, or as a table with their keys as columns."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from mbbq_gen.report.tables import Table
 
     if as_json:
         print_json(list(rows))
         return
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD if title else None, pad_edge=False)
-    for name in rows[0] if rows else ():
-        is_number = all(type(row[name]) in (int, float, NoneType) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row.values()))
-    result_console().print(table)
-
-
-def _cell(value: Any) -> str:
-    """The text of a value in a table."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{value:,}"
-    return "–" if value is None else ", ".join(value) if isinstance(value, list | tuple) else str(value)
+    names = [name.replace("_", " ") for name in (rows[0] if rows else ())]
+    words = {True: "yes", False: "no"}
+    cells = ([words[cell] if isinstance(cell, bool) else cell for cell in row.values()] for row in rows)
+    show([Table(*names, rows=cells, title=title)])
 
 
 def open_lines(path: Path) -> Iterator[str]:

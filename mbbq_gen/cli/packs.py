@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option, settings
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, flag, option, settings
 from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
@@ -21,6 +21,10 @@ from mbbq_gen.core.text import all_of, one_of
 
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
+_PROMPT_SETTINGS = (
+    *("data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
+    *("label_style", "system_prompt", "seed"),
+)
 
 
 class ListPrompts(PackCommand):
@@ -72,13 +76,8 @@ class ShowPrompt(PackCommand):
     split: Split = option("Questions", "Split: bias or control.", default="bias")
     instance: str | None = option("Questions", "Id of the question. Default: the first.", metavar="ID")
     variant: str | None = option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
-    follow_up: bool = option("Prompts", "Also show what `run --follow-up` asks about an answer.", default=False)
-    config: RunConfig = settings(
-        (
-            *("data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
-            *("label_style", "system_prompt", "seed"),
-        )
-    )
+    follow_up: bool = flag("Prompts", "Also show what `run --follow-up` asks about an answer.")
+    config: RunConfig = settings(_PROMPT_SETTINGS)
 
     def _run(self) -> None:
         from mbbq_gen.prompts.render import plan_orders, render_prompt
@@ -205,10 +204,7 @@ class EvaluateLanguage(PackCommand):
     )
     language: Code
     labelled_file: Path | None = option(
-        "",
-        "Labelled responses: JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: "
-        "the examples of the pack.",
-        metavar="FILE",
+        "", "JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: the examples of the pack."
     )
 
     def _run(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import RunCommand, option
+from mbbq_gen.cli.command import RunCommand, flag, option
 from mbbq_gen.cli.options import (
     CorrectWith,
     HtmlPage,
@@ -47,19 +47,11 @@ class Report(RunsCommand):
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
-    paper_figures: bool = option(
-        "Also show", "On the page: the figures and tables of the benchmarks' papers.", default=False
-    )
+    paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
-    open_browser: bool = option("Files", "Open the page of -o in the browser.", "--open", default=False)
-    page_samples: int = option(
-        "Files", "Maximum samples in the page; a random subset if there are more.", default=2000, min=0
-    )
-    figures: Path | None = option(
-        "Files",
-        "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV and LaTeX.",
-        metavar="DIR",
-    )
+    open_browser: bool = flag("Files", "Open the page of -o in the browser.", "--open")
+    page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
+    figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
     verbose: Verbose = False
 
     def _run(self) -> None:
@@ -80,11 +72,10 @@ class Report(RunsCommand):
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
-        has_files = bool(self.output or self.figures)
         for name, is_given in (("--open", self.open_browser), ("--paper-figures", self.paper_figures)):
             if is_given and self.output is None:
                 raise UsageError(f"{name}: for the page; give -o FILE.html too")
-        if self.as_json and has_files:
+        if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.output is not None:
             check_output(self.output)
@@ -228,7 +219,7 @@ class View(RunCommand):
 
     help_examples = "  mbbq-gen view my-run --open"
     port: int = option("", "Port; 0 for any free port.", default=0, min=0, max=65535)
-    open_browser: bool = option("", "Open the page in the browser.", "--open", default=False)
+    open_browser: bool = flag("", "Open the page in the browser.", "--open")
 
     def _run(self) -> None:
         from mbbq_gen.report.viewer import ViewServer, open_viewer

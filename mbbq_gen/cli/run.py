@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, flag, option, settings
 from mbbq_gen.cli.options import InferenceOptions, Verbose, varying
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
@@ -79,7 +79,7 @@ class BatchCollect(BatchCommand):
     """
 
     help_examples = "  mbbq-gen batch collect my-run --wait"
-    wait: bool = option("", "Wait until all batches are done.", default=False)
+    wait: bool = flag("", "Wait until all batches are done.")
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
 
     def _run(self) -> None:
@@ -179,29 +179,17 @@ def _helper_process(*names: str) -> HelperProcess:
     return HelperProcess(load)
 
 
-def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: HelperProcess) -> list[Job]:
-    """The job of each run of a study; ConfigError for wrong settings before any request.
-
-    `config`: another model to run, with its settings, or the base URL of the openai: models.
-    """
+def _study_jobs(study: Study, resources: PackPaths, helper: HelperProcess) -> list[Job]:
+    """The job of each run of a study; ConfigError for wrong settings before any request."""
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.runs.study import study_runs
 
-    given = config.model_fields_set
-    if other := sorted(given & {"benchmark", "data_dir", "instances"} if config.model else given - {"base_url"}):
-        problem = "set it in the study's file; only {model}, with its options, goes here"
-        raise ConfigError(other[0], getattr(config, other[0]), problem)
-    changes = {} if config.model else {name: getattr(config, name) for name in given}
     jobs: list[Job] = []
-    runs = study_runs(study, [config] if config.model else [])
-    if changes and not any(run.config.model.startswith("openai:") for run in runs):
-        raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
-    for run in runs:
-        run_config = run.config.model_copy(update=changes) if run.config.model.startswith("openai:") else run.config
+    for run in study_runs(study):
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run_config, resources), resources, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, resources), resources, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -210,12 +198,12 @@ def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: H
     return jobs
 
 
-def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: bool) -> None:
+def _run_study(path: Path, resources: PackPaths, *, as_json: bool) -> None:
     """Runs the remaining parts of a study and shows its results; RunError if a run failed."""
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
     study, helper = read_study(path), _helper_process(*_EXTRACTION, *_REPORT)
-    jobs = _study_jobs(study, config, resources, helper)
+    jobs = _study_jobs(study, resources, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
     failed: dict[Path, MbbqGenError] = {}
@@ -240,7 +228,6 @@ def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: 
             console = result_console()
             console.print(f"\nthe runs: {folder}")
             console.print(f"with ranks: mbbq-gen leaderboard {path}    as a page: mbbq-gen report {path} -o page.html")
-            console.print(f"add your own model: mbbq-gen run {path} --model kind:model    (mbbq-gen models)")
     if failed:
         first = next(iter(failed))
         raise RunError(
@@ -285,19 +272,12 @@ class RunModel(PackCommand):
     run_path: Path = argument(
         "RUN",
         "Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
-        "--model with its options, --base-url, --packs and --json.",
+        "--packs and --json.",
         default=...,
     )
     config: RunConfig = settings(RunConfig.model_fields)
-    collect_batches: bool = option(
-        "Limits and money",
-        "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
-        "without it.",
-        "--collect",
-        default=False,
-    )
-    rerun_lost: bool = option(
-        "Output", "Run again the requests whose Parquet files are missing or damaged.", default=False
+    collect_batches: bool = flag(
+        "Limits and money", "With a --batch run only: collect what is finished, submit what is missing.", "--collect"
     )
     verbose: Verbose = False
 
@@ -309,15 +289,15 @@ class RunModel(PackCommand):
 
         config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
-            if self.collect_batches or self.rerun_lost:
-                raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
-            _run_study(self.run_path, config, resources, as_json=self.as_json)
+            if given := [*sorted(config.model_fields_set), *(["collect"] if self.collect_batches else [])]:
+                raise ConfigError(given[0], None, f"not with a study; set it in {self.run_path}, or name one run")
+            _run_study(self.run_path, resources, as_json=self.as_json)
             return
         if self.collect_batches and config.is_whole:
             raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
         before = None if config.is_whole else folder.require().manifest().config
         config = resolve_for(config, before, resources)
-        is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
+        is_remote = _is_remote(config.model or folder.manifest().config.model)
         # Two processes, because a large run takes much memory to extract and to report.
         reporting = _helper_process(*_REPORT)
         extracting = _helper_process(*_EXTRACTION, *(() if is_remote else _REPORT))
@@ -326,7 +306,7 @@ class RunModel(PackCommand):
                 extracting.start()
                 if not self.as_json:
                     reporting.start()
-            result = Job(folder, config, resources, ProgressBars(say), extracting, self.rerun_lost).execute()
+            result = Job(folder, config, resources, ProgressBars(say), extracting).execute()
             if self.as_json:
                 print_json(asdict(result))
             elif not result.batches_under_way:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbbq_gen.cli.command import PackCommand, option
+from mbbq_gen.cli.command import PackCommand, flag, option
 from mbbq_gen.cli.options import (
-    GROUPS,
+    GROUPED,
     AnswersChoice,
     AnyRunPaths,
     CorrectWith,
@@ -23,8 +23,7 @@ from mbbq_gen.cli.options import (
     warn_without_responses,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
-from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
-from mbbq_gen.core.files import write_text
+from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.progress import Bar
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
 class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
-    Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
-    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl
-    always prints JSON. --ray counts in parallel and gives the same numbers.
+    Shows all metrics with counts and confidence intervals clustered by template. --jsonl always prints JSON.
+    --ray counts in parallel and gives the same numbers.
 
     Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
     diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
@@ -59,34 +57,27 @@ class Score(PackCommand):
     run_paths: AnyRunPaths = None
     jsonl: Path | None = option(
         "What to score",
-        "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
-        "(docs/guides/score-your-answers.md); - reads stdin.",
-        metavar="FILE",
+        "Instead of runs: JSON Lines of questions, each with its `option`, `outcome` or `response`; - reads stdin.",
     )
     normalization: NormalizationChoice = None
     subset: Literal["all", "bharat_pairs"] = option(
         "What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).", default="all"
     )
-    group_by: str | None = option(
-        "Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"
-    )
+    group_by: str | None = option("Grouping", f"{GROUPED} Default: language,split.", metavar="NAME,…")
     metric: MetricNames = "all"
-    macro_average: Literal["category", "variant"] | None = option(
-        "Grouping", "Also average over groups with equal weights: category or variant."
-    )
+    macro_average: Literal["category", "variant"] | None = option("Grouping", "Also average over: category or variant.")
     answers: AnswersChoice = "first"
     statistics: ScoreOptions
-    tests: bool = option("Statistics", "Also test whether each score differs from 0.", default=False)
+    tests: bool = flag("Statistics", "Also test whether each score differs from 0.")
     equivalence_margin: float | None = equivalence_option("each bias")
-    control_adjusted: bool = option("Also show", "Each bias minus the same score on the control split.", default=False)
-    baselines: bool = option("Also show", "Scores of trivial models on the same questions.", default=False)
+    control_adjusted: bool = flag("Also show", "Each bias minus the same score on the control split.")
+    baselines: bool = flag("Also show", "Scores of trivial models on the same questions.")
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
-    parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
     worker_options: WorkerOptions
 
     def _run(self) -> None:
-        from mbbq_gen.report.score_tables import score_report_blocks
+        from mbbq_gen.report.score_tables import score_report_blocks, write_scores
         from mbbq_gen.scoring.tally import subset
 
         helpers, runs = self.worker_options.map_workers(), self.run_paths or []
@@ -103,7 +94,8 @@ class Score(PackCommand):
         report = self._scored(frame, groupings, sampling, labelled).model_copy(
             update={"subset": self.subset, "normalization": self.normalization, "answers": self.answers}
         )
-        self._write(report)
+        if self.csv is not None:
+            write_scores(report, self.csv)
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
 
     def _check(self, sampling: InferenceSettings) -> None:
@@ -145,9 +137,6 @@ class Score(PackCommand):
             frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
             if not frame.height:
                 raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
-            repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
-            if repeats:
-                say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         elif helpers is None:
             return self.statistics.frame(self.run_paths or (), resources, **choice)
         else:
@@ -198,22 +187,6 @@ class Score(PackCommand):
             fields["correction"] = correction(frame, labelled, by, metrics, sampling)
         return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
-    def _write(self, report: ScoreReport) -> None:
-        """Writes the requested files, and the scores of a single run into its folder."""
-        from mbbq_gen.report.score_tables import write_scores
-
-        if self.run_paths and len(self.run_paths) == 1:
-            parts = ["" if report.extractor == "rules" else report.extractor.replace(":", "-"), report.normalization]
-            suffix = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
-            path = self.run_paths[0] / f"scores{suffix}.json"
-            try:
-                write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
-            except MbbqGenError as error:
-                say(str(error))
-        for file, kind in ((self.csv, "csv"), (self.parquet, "parquet")):
-            if file is not None:
-                write_scores(report, file, kind)
-
 
 _EXCLUDED = {
     "--jsonl": ["--answers", "--correct-with", "--ray"],
@@ -222,10 +195,6 @@ _EXCLUDED = {
     "--correct-with": ["--ray"],
 }
 """Option → options that it excludes."""
-_SAME_PROMPT = (
-    "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
-    "label_style", "option_order",
-)  # fmt: skip
 
 
 def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:

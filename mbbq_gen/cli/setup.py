@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import typer
-
 import mbbq_gen
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model_options, option, settings
 from mbbq_gen.cli.options import ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
 from mbbq_gen.core.text import one_of, shortened, words
-
-if TYPE_CHECKING:
-    from mbbq_gen.runs.setup import ServerReport
 
 _LOCAL_SAMPLE = 96
 """Default sample for a local model; takes a small model an hour or two on a CPU."""
@@ -32,24 +26,18 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class Init(JsonCommand):
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and the maximum cost; --model may name several, comma-separated.
-    Options that are given are skipped. Without --sample, as many questions as --max-cost allows. On a terminal, it
-    offers to look for model servers on this machine. Nothing is sent to any model.
+    --model may name several, comma-separated; without options, the study is of a synthetic model on `starter`. Without
+    --sample, as many questions as --max-cost allows. Nothing is sent to any model.
     """
 
     help_examples = (
         "  mbbq-gen init\n"
-        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --yes\n"
+        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr\n"
         "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter"
     )
     file: Path = argument("FILE", "Study file to write.", default=Path("study.toml"))
     config: RunConfig = settings(("model", "base_url", "benchmark", "languages", "sample", "max_cost"))
-    yes: bool = option(
-        "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
-    )
-    print_schema: bool = option(
-        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
-    )
+    print_schema: bool = flag("", "Only print the JSON schema of study files, for editors.", "--schema")
 
     def _run(self) -> None:
         from mbbq_gen.runs.study import study_schema
@@ -90,60 +78,29 @@ class Init(JsonCommand):
             echo(f"{name}: {forecast}")
         echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
-    def _ask(self, name: str, question: str, default: str) -> list[str]:
-        """The entries of an option, or of the user's answer if it is not given."""
-        if name in self.config.model_fields_set:
-            return words(getattr(self.config, name))
-        return words(default if self.yes else str(typer.prompt(question, default=default, err=True)))
-
     def _configs(self) -> list[RunConfig]:
-        """The configuration of each model; asks for the options that are not given."""
-        from mbbq_gen.benchmarks.registry import BENCHMARKS, find_benchmark
-        from mbbq_gen.benchmarks.releases import benchmark_folder
+        """The configuration of each model."""
+        from mbbq_gen.benchmarks.registry import find_benchmark
         from mbbq_gen.providers.registry import check_name
 
         given = self.config
-        may_search = not (given.model or given.base_url or self.yes) and sys.stdin.isatty()
-        servers = _servers() if may_search else []
-        for server in servers:
-            say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
-        default = servers[0].model_option if servers else "synthetic:able-stereotyped"
-        names = self._ask("model", "Models (kind:model, see `mbbq-gen models`; several with commas)", default)
-        if not names:
-            raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
+        names = words(given.model or "synthetic:able-stereotyped")
         for name in names:
             check_name(name)
-        url = given.base_url
-        if any(name.startswith("openai:") for name in names):
-            urls = [server.base_url for server in servers for name in server.models if f"openai:{name}" in names]
-            question = "Base URL of the openai: models (empty: the service's own)"
-            url = next(iter(self._ask("base_url", question, urls[0] if urls else "")), None)
-        elif url is not None:
+        if given.base_url is not None and not any(name.startswith("openai:") for name in names):
             raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
-        ready = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
-        question = f"Benchmark ({', '.join(ready)}; others: `mbbq-gen data list`)"
-        benchmarks = [find_benchmark(name) for name in self._ask("benchmark", question, "starter")]
-        known = benchmarks[0].languages
-        codes = self._ask("languages", f"Languages ({', '.join(known)})", known[0])
-        limit = given.max_cost
-        if limit is None and any(_is_paid(name, url) for name in names) and not self.yes:
-            question = "Most that each model may cost, in US dollars (0: no limit)"
-            limit = float(typer.prompt(question, default=5.0, err=True)) or None
-        shared: dict[str, Any] = {"benchmark": [info.name for info in benchmarks], "languages": codes}
-        shared |= {"variants": "letters,polite", "splits": "bias,control", "sample": given.sample, "max_cost": limit}
-        return [RunConfig(model=name, base_url=url if name.startswith("openai:") else None, **shared) for name in names]
-
-
-def _servers() -> list[ServerReport]:
-    """The model servers on this machine, if the user agrees to look for them."""
-    from mbbq_gen.runs.setup import find_servers
-
-    if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
-        return []
-    servers = find_servers(PackPaths())
-    if not servers:
-        say("no model server found")
-    return servers
+        benchmarks = [find_benchmark(name) for name in given.benchmark or ("starter",)]
+        codes = given.languages if "languages" in given.model_fields_set else benchmarks[0].languages[:1]
+        shared = {
+            "benchmark": [info.name for info in benchmarks],
+            "languages": codes,
+            "variants": "letters,polite",
+            "splits": "bias,control",
+            "sample": given.sample,
+            "max_cost": given.max_cost,
+        }
+        urls = {name: given.base_url for name in names if name.startswith("openai:")}
+        return [RunConfig(model=name, base_url=urls.get(name), **shared) for name in names]
 
 
 def _is_paid(model: str, base_url: str | None) -> bool:
@@ -209,15 +166,9 @@ class Doctor(JsonCommand):
     """
 
     help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
-    base_url: str | None = option(
-        "", "Check this server instead: shows what it is and asks one question. With or without /v1.", metavar="URL"
-    )
-    model: str | None = option(
-        "", "With --base-url: the model to ask. Default: the only one that it lists.", metavar="NAME"
-    )
-    model_arg: list[str] | None = option(
-        "", "With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"
-    )
+    base_url: str | None = option("", "Check this server, and ask it a question. With or without /v1.", metavar="URL")
+    model: str | None = option("", "With --base-url: the model to ask. Default: the only one that it lists.")
+    model_arg: list[str] | None = option("", "With --base-url: an option of the model.", metavar="NAME=VALUE")
 
     def _run(self) -> None:
         if self.base_url is not None:
@@ -337,8 +288,7 @@ class Estimate(PackCommand):
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
     )
     tokenizer: Path | None = option(
-        "Estimate",
-        "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
+        "Estimate", "The model's tokenizer.json, or its folder. Default: its own, if it is on this machine."
     )
     pilot: Pilot = None
     config: EstimateSettings
@@ -373,18 +323,10 @@ class Design(PackCommand):
         '--goal "difference between languages"\n'
         "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot"
     )
-    goal: Literal["score", "difference between languages"] = option(
-        "Goal", "What to measure: `score` or `difference between languages`.", default="score", metavar="TEXT"
-    )
-    ci_width: float | None = option(
-        "Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"
-    )
-    max_cost: float | None = option(
-        "Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"
-    )
-    metric: str = option(
-        "Goal", "Metric to measure; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous"
-    )
+    goal: Literal["score", "difference between languages"] = option("Goal", "What to measure.", default="score")
+    ci_width: float | None = option("Goal", "Width of the interval to reach (upper minus lower end).", min=0.001)
+    max_cost: float | None = option("Goal", "Instead of a width: US dollars to spend.", min=0.01)
+    metric: str = option("Goal", "Metric; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous")
     pilot: Pilot = None
     prompt_effects: PromptEffectsChoice = "fixed"
     confidence_level: ConfidenceLevel = 0.95
@@ -400,9 +342,6 @@ class Design(PackCommand):
         pilot, resources = self.pilot, self.resources
         if (self.ci_width is None) == (self.max_cost is None):
             raise UsageError("give --ci-width W or --max-cost USD, one of them")
-        for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
-            if amount is not None and not amount > 0:
-                raise UsageError(f"--{name} {amount:g}: give a number above 0")
         config = resolve(self.config, resources)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         found = design_report(

@@ -116,9 +116,8 @@ class RunConfig(FrozenModel):
 
     # fmt: off
     model: str = setting(
-        "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini (API), transformers:smollm2 (on this "
-        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers; for test models: "
-        "`mbbq-gen models`. Required for a new run; a continued run keeps its own.",
+        "Model", "answer", "Model, as kind:model, such as openai:gpt-4o-mini (API) or transformers:smollm2 (on this "
+        "machine); `mbbq-gen models` lists the kinds. Required for a new run; a continued run keeps its own.",
         default="", example="oracle:perfect", metavar="KIND:MODEL")
     max_tokens: int | None = setting(
         "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128. Includes the "
@@ -198,9 +197,6 @@ class RunConfig(FrozenModel):
         "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
         "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic",
         metavar="ORDER")
-    allow_confounded_order: bool = setting("Prompts", "execution",
-        "Allow the option order `published` even where the position of an option reveals its role.",
-        default=False, example=True)
     label_style: NameList = setting("Prompts", "prompt",
         "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
         "Default: A; with published prompts, their own.", default=(), example=("A", "1"), metavar="STYLE,…")
@@ -242,9 +238,6 @@ class RunConfig(FrozenModel):
     follow_up_check: int | None = setting("Follow-up", "execution",
         "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
         example=100, metavar="N", ge=1)
-    follow_up_model: str | None = setting("Follow-up", "execution",
-        "Model that gave the imported answers, as kind:model, to ask it again. Only for imported runs.",
-        example="openai:gpt-4o-mini")
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
@@ -400,13 +393,12 @@ class RunConfig(FrozenModel):
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":
                 merged = {**before, **now}
-                differs = fixed(before) != fixed(now if given.model else merged) and not self.is_imported
+                differs = fixed(before) != fixed(now if given.model else merged)
                 now = now if differs else merged
             elif name == "normalization":  # all but pmi use the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
-            else:  # an imported run has sent no request, so the options of its model may still change
-                is_free = shapes(name) == "execution" or (self.is_imported and setting_info(name)["provider"])
-                differs = before != now and not is_free
+            else:
+                differs = before != now and shapes(name) != "execution"
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"

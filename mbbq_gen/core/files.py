@@ -118,15 +118,14 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
+def output_file(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` when the block ends without an error.
 
-    The digest of the content is kept in the cache directory, so that a later call detects changes by others.
-    `is_derived`: always overwritten, as the score file in a run folder. UsageError if the path is not allowed or the
-    file was changed by others; RunError if the disk is full or fails.
+    The digest of the content is kept in the cache directory, so that a later call detects changes by others. UsageError
+    if the path is not allowed or the file was changed by others; RunError if the disk is full or fails.
     """
     with write_errors(path):
-        check_output(path, is_derived=is_derived)
+        check_output(path)
         target = path.resolve()
         temporary = target.with_name(f".{target.name[:60]}.{os.getpid()}.part")
         try:
@@ -137,36 +136,32 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-    if not is_derived:
-        record = _digest_file(target)
-        with suppress(OSError):  # without the digest, the file counts as changed by others
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(digest, encoding="ascii")
+    record = _digest_file(target)
+    with suppress(OSError):  # without the digest, the file counts as changed by others
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(digest, encoding="ascii")
 
 
-def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) -> None:
+def write_text(path: Path, parts: Iterable[str]) -> None:
     """Writes texts to an output file as UTF-8, line ends as they are; raises as `output_file`."""
-    with (
-        output_file(path, is_derived=is_derived) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as stream,
-    ):
+    with output_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(parts)
 
 
-def check_output(path: Path, *, is_derived: bool = False) -> None:
+def check_output(path: Path) -> None:
     """Raises UsageError if an output file may not be written."""
     target = path.resolve()
     if not target.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
     if target.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
-    if not is_derived and target.name.startswith(_RUN_FILES) and (target.parent / _STORE).is_file():
+    if target.name.startswith(_RUN_FILES) and (target.parent / _STORE).is_file():
         raise UsageError(f"{path}: belongs to the run {target.parent}; name another file")
     if not target.exists():
         return
     if not target.is_file():
         raise UsageError(f"{path}: is not a regular file; name another one")
-    if is_derived or not target.stat().st_size:
+    if not target.stat().st_size:
         return
     record = _digest_file(target)
     if not record.is_file() or record.read_text(encoding="ascii", errors="replace") != file_digest(target):

@@ -70,18 +70,8 @@ class SamplingUnit(NamedTuple):
     @classmethod
     def of(cls, instance: Instance) -> SamplingUnit:
         """The sampling unit of an instance."""
-        return cls(
-            instance.key,
-            instance.benchmark,
-            instance.split,
-            instance.language,
-            instance.category,
-            instance.template_id,
-            instance.condition,
-            instance.polarity,
-            instance.alignment,
-            instance.parallel_id or instance.instance_id,
-        )
+        same = (getattr(instance, name) for name in cls._fields[:-1])
+        return cls._make((*same, instance.parallel_id or instance.instance_id))
 
     @property
     def kind(self) -> Kind:

@@ -1,7 +1,7 @@
 """Reads lines, JSON and tables from any source; every error is one line.
 
-    JSON Lines      UTF-8, with or without a byte order mark, or UTF-16 with one
-    .csv .tsv       the same encodings; the delimiter (comma, semicolon or tab) is inferred from the header
+    JSON Lines      UTF-8, with or without a byte order mark
+    .csv .tsv       the same encoding; the delimiter (comma, semicolon or tab) is inferred from the header
     .parquet        through polars
     .xlsx           the first sheet, where openpyxl is installed
 
@@ -40,10 +40,10 @@ _BATCH: Final = 10_000
 """Rows of a Parquet file that are read at once."""
 _OTHER_FILES: Final = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"PAR1": "Parquet", b"\x28\xb5\x2f\xfd": "Zstandard"}
 """First bytes → kind of a file that is not text."""
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONSTANTS: Final = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-_KEY: Final = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
 
 
 class UnreadableError(Exception):
@@ -62,17 +62,15 @@ def json_value(text: bytes | str) -> Any:
     """The value of a JSON text; UnreadableError if it can't be read."""
     try:
         if isinstance(text, bytes):
-            is_wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            text = text.decode("utf-16" if is_wide else "utf-8", "surrogatepass")
+            text = text.decode("utf-8", "surrogatepass")
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_CONSTANTS.__getitem__)
         is_deep = text.count("[") + text.count("{") > MOST_DEPTH
         return _repaired(value) if is_deep or _SURROGATE.search(text) else value
     except UnicodeDecodeError as error:
-        raise UnreadableError(_last_key(error.object[: error.start]) + _encoding_problem(error)) from error
+        raise UnreadableError(_encoding_problem(error)) from error
     except json.JSONDecodeError as error:
         cut = "; the line is cut off" if error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg else ""
-        field = _last_key(error.doc[: error.pos].encode("utf-8", "replace"))
-        raise UnreadableError(f"{field}not JSON: {error.msg} at character {error.pos + 1}{cut}") from error
+        raise UnreadableError(f"not JSON: {error.msg} at character {error.pos + 1}{cut}") from error
     except RecursionError as error:
         raise UnreadableError("nested too deeply") from error
     except ValueError as error:
@@ -102,12 +100,6 @@ def _repaired(value: Any, levels: int = MOST_DEPTH) -> Any:
     return {storable_text(str(name)): _repaired(entry, levels - 1) for name, entry in value.items()}
 
 
-def _last_key(text: bytes) -> str:
-    """The last key in a JSON text and a colon, to name the field of an error."""
-    keys = _KEY.findall(text)
-    return f"{keys[-1].decode()}: " if keys else ""
-
-
 def _encoding_problem(error: UnicodeDecodeError) -> str:
     return f"not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1}); save the file as UTF-8"
 
@@ -126,44 +118,30 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a text file as UTF-8 without a byte order mark, including blank lines.
+    """The lines of a UTF-8 file without its byte order mark, including blank lines.
 
     `stream`, such as stdin, is read instead of the file. UsageError if the file can't be opened; DataError if it is no
-    text, its encoding is not supported, or a line is too long.
+    text, has another encoding, or a line is too long.
     """
-    with opened(path) if stream is None else nullcontext(stream) as given:
-        file = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)  # type: ignore[type-var]
-        encoding, number = _encoding(file.peek(4)[:4], path), 0
-        text = io.TextIOWrapper(file, encoding, "surrogatepass", newline="\n") if encoding == "utf-16" else None
-        try:
-            while line := file.readline(MOST_LINE + 1) if text is None else _to_utf8(text.readline(MOST_LINE + 1)):
-                number += 1
-                if len(line) > MOST_LINE:
-                    raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
-                yield line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
-        except UnicodeDecodeError as error:
-            raise row_error(path, number + 1, f"not UTF-16 ({error.reason}); save the file as UTF-8") from error
-
-
-def _to_utf8(text: str) -> bytes:
-    return storable_text(text).encode()
+    with opened(path) if stream is None else nullcontext(stream) as file:
+        number = 0
+        while line := file.readline(MOST_LINE + 1):
+            number += 1
+            if len(line) > MOST_LINE:
+                raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+                kind = next((name for start, name in _OTHER_FILES.items() if line.startswith(start)), None)
+                if kind is not None:
+                    raise DataError(f"{path}: a {kind} file, not text; unpack it, or correct its extension")
+                if line.startswith(_UTF_16) or b"\0" in line[:4]:
+                    raise DataError(f"{path}: UTF-16, UTF-32 or no text; save the file as UTF-8")
+            yield line
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers from 1; raises as `read_lines`."""
     return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-
-
-def _encoding(head: bytes, path: Path) -> str:
-    """The encoding by the first four bytes; DataError unless it is UTF-8 or UTF-16."""
-    other = next((name for start, name in _OTHER_FILES.items() if head.startswith(start)), None)
-    if other is not None:
-        raise DataError(f"{path}: a {other} file, not text; unpack it, or correct its extension")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and head[2:] != b"\0\0":
-        return "utf-16"
-    if b"\0" in head:
-        raise DataError(f"{path}: UTF-32, UTF-16 without a byte order mark, or no text; save the file as UTF-8")
-    return "utf-8"
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

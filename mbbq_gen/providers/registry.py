@@ -152,7 +152,7 @@ def _load(name: str, kind: str) -> type[Provider]:
             _check_installed(name, kind)
             raise
     if kind == IMPORTED:
-        raise UsageError(f"{name}: the answers were imported, so no model can be called; `run` takes --follow-up-model")
+        raise UsageError(f"{name}: the answers were imported, so no model can be called")
     for point in _third_party_points():
         if point.name != kind:
             continue

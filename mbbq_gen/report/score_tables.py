@@ -366,15 +366,7 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
     return pl.DataFrame(rows, schema=columns)
 
 
-def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
-    """Writes `score_rows` as `csv`, escaped by `csv_cells`, or as `parquet`.
-
-    Raises:
-        UsageError: as `core.files.output_file`.
-    """
-    rows = score_rows(table)
+def write_scores(table: ScoreTable, path: Path) -> None:
+    """Writes `score_rows` as CSV, escaped by `csv_cells`; raises as `core.files.output_file`."""
     with output_file(path) as temporary, temporary.open("wb") as stream:
-        if kind == "csv":
-            csv_cells(rows).write_csv(stream)
-        else:
-            rows.write_parquet(stream)
+        csv_cells(score_rows(table)).write_csv(stream)

@@ -66,8 +66,6 @@ class Job:
     watcher: ProgressListener = field(default_factory=CallbackListener)
     helper: HelperProcess = field(default_factory=HelperProcess)
     """Extracts responses while requests are sent; closed by the caller."""
-    rerun_lost: bool = False
-    """Whether to send requests again whose response files are missing or damaged."""
 
     def plan(self) -> Manifest:
         """Plans the run, or checks that it was planned with the same settings. Needs no API key.
@@ -124,8 +122,6 @@ class Job:
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config, executes=True)
             self.watcher.say(_description(manifest))
-            if self.rerun_lost:
-                self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
             folded = fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute
@@ -146,8 +142,7 @@ class Job:
         config = self.config
         if self.folder.manifest_path.is_file():
             before = self.folder.manifest().config
-            model = config.follow_up_model or before.follow_up_model or before.model
-            config = before.resumed(config, options_class(model).may_change, str(self.folder.path))
+            config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
             check_together(config)
         rule_from(self.config, config.languages)  # report a wrong rule before anything is done
         return config
@@ -162,7 +157,7 @@ class Job:
             manifest = self.folder.manifest()
             before, now = manifest.provider_settings, dict(provider.settings)
             changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-            if changed and not config.is_imported:
+            if changed:
                 what = f"the model has changed since this run began ({', '.join(changed)} changed)"
                 raise RunError(f"{self.folder.path}: {what}; name another run folder")
             if manifest.config != config:
@@ -192,8 +187,7 @@ class Job:
             if not follows_up(session.config):
                 return await self._send_first(session)
             session.provider.check_dialogue()
-            first = not session.config.is_imported and await self._send_first(session)
-            return first or await self._follow_up(session)
+            return await self._send_first(session) or await self._follow_up(session)
         finally:
             await session.provider.aclose()
 

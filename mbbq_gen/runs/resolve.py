@@ -37,6 +37,10 @@ from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.registry import open_provider
 
 ALL: Final = ("all",)
+_CONFOUNDED: Final = (
+    "the published position of an option depends on its role, so position bias looks like social bias; the option"
+    " order `balanced` avoids this"
+)
 _CONTROL_MADE: Final = (
     "control questions were made by substitution where the data has none; `mbbq-gen data control` tells which were left"
     " out and why"
@@ -56,14 +60,6 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
     choices = config.benchmarks
     infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
     checked("option_order", [config.option_order], ORDER_POLICIES)
-    confounded = [info.name for info in infos if info.confounded_order]
-    if confounded and config.option_order == "published" and not config.allow_confounded_order:
-        raise ConfigError(
-            "option_order",
-            "published",
-            f"in {', '.join(confounded)} the published position of an option depends on its role, so position bias"
-            " would look like social bias; use another order, or {allow_confounded_order}",
-        )
     known = where.names("prompts")
     if config.languages != ALL:
         languages = checked("languages", config.languages, known)
@@ -216,12 +212,8 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a run, or of the follow-ups to an imported run; raises as `open_provider`."""
-    if config.follow_up_model is not None and not config.is_imported:
-        raise ConfigError(
-            "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
-        )
-    return open_provider(config.follow_up_model or config.model, provider_options(config), where)
+    """The provider of a run; raises as `open_provider`."""
+    return open_provider(config.model, provider_options(config), where)
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:
@@ -293,4 +285,6 @@ def notices(settings: RunConfig) -> tuple[str, ...]:
     """Notices about the benchmarks of a run, which every result must show."""
     infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != OWN_DATA]
     said = [f"{info.name}: {info.notice}" for info in infos if info.notice]
+    if settings.option_order == "published":
+        said += [f"{info.name}: {_CONFOUNDED}" for info in infos if info.confounded_order]
     return (*said, _CONTROL_MADE) if settings.make_control else tuple(said)

@@ -25,7 +25,7 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.budget import CostReport
 from mbbq_gen.runs.stopping_rule import StoppingRecord
-from mbbq_gen.storage.schema import copy_elsewhere, is_writable
+from mbbq_gen.storage.schema import is_writable
 from mbbq_gen.storage.shards import write_durably
 from mbbq_gen.storage.store import RunStore
 
@@ -148,13 +148,11 @@ class RunFolder:
 
     @contextmanager
     def for_extractions(self) -> Iterator[RunStore]:
-        """Opens the store for adding extractions, under the lock; a temporary copy if the folder is read-only."""
-        if is_writable(self.path):
-            with self.locked(), self.open_store() as store:
-                yield store
-        else:
-            with RunStore(copy_elsewhere(self.store_path), folder=self.path) as store:
-                yield store
+        """Opens the store for adding extractions, under the lock; RunError if the folder is read-only."""
+        if not is_writable(self.path):
+            raise RunError(f"{self.path}: has answers to extract, but is read-only; copy the folder, and use the copy")
+        with self.locked(), self.open_store() as store:
+            yield store
 
     def manifest(self) -> Manifest:
         """Reads the manifest; RunError if it is missing or invalid."""

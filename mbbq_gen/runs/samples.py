@@ -7,7 +7,7 @@ and its options as shown, the response, and the evidence in it. Counts over filt
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
@@ -79,7 +79,6 @@ def sample_batches(
     gold: GoldLabels = "published",
     *,
     scored: str | None = None,
-    ids: Collection[str] | None = None,
     messages: bool = False,
     size: int = BATCH_ITEMS,
 ) -> Iterator[polars.DataFrame]:
@@ -91,7 +90,6 @@ def sample_batches(
         model: the model's name in the table.
         gold: which gold labels are used.
         scored: extractor version of loglikelihoods; None: they are left out.
-        ids: only these prompts.
         messages: whether to add the messages as sent, and the last one as `prompt`.
         size: largest number of rows of a table.
     """
@@ -103,8 +101,6 @@ def sample_batches(
         f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
         wanted,
         "JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key",
-        "" if ids is None else "AND p.prompt_id IN (SELECT value FROM json_each(?))",
-        [] if ids is None else [json.dumps(sorted(ids))],
     )
     while batch := rows.fetchmany(size):
         instances: dict[str, Instance] = {}  # prompts of one question share its instance

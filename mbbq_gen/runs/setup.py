@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,7 +22,6 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers import prices as pricing
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, estimate, planned_in_store, price_for
@@ -214,35 +212,17 @@ def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any]
     `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError if it is unreachable.
     """
     given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
-    return asyncio.run(_check(model, given, resources, with_question=True))
+    return asyncio.run(_check(model, given, resources))
 
 
-def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
-    """The servers on ports of this machine (None: the default ports) that list models; sends no question."""
-
-    async def check_port(port: int) -> ServerReport | None:
-        given = {"patience": 0.0, "timeout": 5.0, "attempts": 1, "base_url": f"http://127.0.0.1:{port}"}
-        with suppress(MbbqGenError):
-            return await _check(None, given, resources, with_question=False)
-        return None
-
-    async def check_all() -> list[ServerReport | None]:
-        usual = sorted({entry.port for entry in known_servers()} - {0})
-        return await asyncio.gather(*map(check_port, usual if ports is None else ports))
-
-    return [report for report in asyncio.run(check_all()) if report is not None and report.models]
-
-
-async def _check(
-    model: str | None, given: Mapping[str, Any], resources: PackPaths, *, with_question: bool
-) -> ServerReport:
+async def _check(model: str | None, given: Mapping[str, Any], resources: PackPaths) -> ServerReport:
     provider = open_provider(f"openai:{model or 'any'}", given, resources)
     assert isinstance(provider, OpenAIProvider)
     answer: dict[str, Any] = {}
     try:
         names = await provider.list_models()
         chosen = model or (names[0] if len(names) == 1 else None)
-        if chosen is not None and with_question:
+        if chosen is not None:
             provider.model = chosen
             answer = await _ask(provider, resources)
         facts: Any = provider.runtime_info()

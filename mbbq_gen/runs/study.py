@@ -68,13 +68,13 @@ def read_study(path: Path) -> Study:
     return Study(path, path.parent / folder, _config(path, shared), tuple(models), tuple(benchmarks))
 
 
-def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
-    """The runs of a study, model by model; `added`: models in addition to those of the file.
+def study_runs(study: Study) -> list[StudyRun]:
+    """The runs of a study, model by model.
 
     Settings of a model override those of a benchmark, and these the shared ones. PackError if two runs share a folder.
     """
     runs = []
-    for model in (*study.models, *added):
+    for model in study.models:
         for benchmark in study.benchmarks:
             levels = (study.shared, benchmark, model)
             given = {name: getattr(level, name) for level in levels for name in level.model_fields_set}

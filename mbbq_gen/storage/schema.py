@@ -23,12 +23,9 @@ the option of index N. The other columns of `instances` are those of an observat
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,11 +112,8 @@ EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "confli
 class Database:
     """The database of one run. Open it for writing only while holding the run's lock."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, folder: Path | None = None) -> None:
-        """Opens the file; `folder`: the run folder, if the file is a copy outside it.
-
-        Raises UsageError for a store of another version, RunError if the file can't be opened or is no store.
-        """
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Opens the file; UsageError for a store of another version, RunError if it can't be opened or is no store."""
         self.path = path
         self._db: sqlite3.Connection
         with _plain_errors(path):
@@ -139,7 +133,7 @@ class Database:
                 raise UsageError(f"{path}: {known}; use the version that made it, or make the run again elsewhere")
             if not read_only:
                 self._db.executescript(_SCHEMA)
-        self.records = RecordFiles(self._db, path, folder or path.parent, self._writing)
+        self.records = RecordFiles(self._db, path, self._writing)
 
     def __enter__(self) -> Self:
         return self
@@ -289,10 +283,6 @@ def marks(number: int) -> str:
     return ", ".join("?" * number)
 
 
-_copies: Final[dict[Path, Path]] = {}
-"""Database → its copy, which later connections of this process use too."""
-
-
 def is_writable(folder: Path) -> bool:
     """Whether files can be created in a folder."""
     return os.access(folder, os.W_OK | os.X_OK)
@@ -301,11 +291,9 @@ def is_writable(folder: Path) -> bool:
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """A read-only connection, also on read-only disks and in folders of other users.
 
-    SQLite needs a file beside a database even to read it. If it can't create one, the database is opened as immutable,
-    or a copy of it if a killed process left a write-ahead log.
+    SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
+    immutable; RunError if a killed process left changes that were not merged into it.
     """
-    if path.absolute() in _copies:
-        return _connect(_copies[path.absolute()], "mode=ro")
     connection = _connect(path, "mode=ro")
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -315,26 +303,14 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         log = path.with_name(f"{path.name}-wal")
         if log.is_file() and log.stat().st_size:
-            return _connect(copy_elsewhere(path), "mode=ro")
+            message = "a killed process left changes, and the folder is read-only; copy the folder, and use the copy"
+            raise RunError(f"{path.parent}: {message}") from None
         return _connect(path, "mode=ro&immutable=1")
     return connection
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
-
-
-def copy_elsewhere(path: Path) -> Path:
-    """Copies a database to a temporary folder, once; the copy is used until the process ends."""
-    key = path.absolute()
-    if key not in _copies:
-        folder = Path(tempfile.mkdtemp(prefix="mbbq-gen-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        for file in (path, path.with_name(f"{path.name}-wal")):
-            if file.is_file():
-                shutil.copyfile(file, folder / file.name)
-        _copies[key] = folder / path.name
-    return _copies[key]
 
 
 # --- responses shared between runs -----------------------------------------------------------------------------------

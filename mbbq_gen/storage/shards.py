@@ -13,9 +13,9 @@ import hashlib
 import io
 import os
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,8 +26,8 @@ MOST_CHARACTERS: Final = 16_000_000
 """Approximate limit of the text in one file."""
 IS_HERE: Final = "record >= '{'"
 """The condition that a record is in SQLite; references to files begin with a digit."""
-_CACHED_CHARACTERS: Final = 8 * MOST_CHARACTERS
-"""Characters of cached files: two of prompts, their responses, and questions in all languages."""
+_CACHED_FILES: Final = 16
+"""Files in memory: two of prompts, their responses, and questions in all languages."""
 
 
 class ShardSpec(NamedTuple):
@@ -57,33 +57,26 @@ _IN_FILES: Final = "records_in_files"
 class RecordFiles:
     """The records of a run that are in Parquet files; moves them there."""
 
-    def __init__(
-        self, db: sqlite3.Connection, path: Path, folder: Path, writing: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, writing: Callable[[], AbstractContextManager[None]]) -> None:
         """`writing`: context manager of one transaction."""
-        self._db, self._path, self._folder, self._writing = db, path, folder / FOLDER, writing
+        self._db, self._path, self._folder, self._writing = db, path, path.parent / FOLDER, writing
         self.in_files = db.execute("SELECT 1 FROM meta WHERE name = ?", (_IN_FILES,)).fetchone() is not None
         """Whether this run stores its records in files."""
         self._new_records = self._new_characters = 0
-        self._cache: OrderedDict[int, list[str]] = OrderedDict()
-        self._cached = 0
+        self._file = lru_cache(_CACHED_FILES)(self._read_file)
 
     def record(self, place: str) -> str:
         """The record at a place, `NUMBER:ROW`; RunError if its file is missing or damaged."""
         number, row = map(int, place.split(":"))
-        if number not in self._cache:
-            import polars
+        return self._file(number)[row]
 
-            name = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
-            content = io.BytesIO(_content(self._folder / name[0]))
-            found: list[str] = polars.read_parquet(content)["record"].to_list()
-            self._cached += sum(map(len, found))
-            while self._cache and self._cached > _CACHED_CHARACTERS:
-                _, oldest = self._cache.popitem(last=False)
-                self._cached -= sum(map(len, oldest))
-            self._cache[number] = found
-        self._cache.move_to_end(number)
-        return self._cache[number][row]
+    def _read_file(self, number: int) -> list[str]:
+        """The records of a file."""
+        import polars
+
+        (name,) = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
+        found: list[str] = polars.read_parquet(io.BytesIO(_content(self._folder / name)))["record"].to_list()
+        return found
 
     def enable_shards(self) -> None:
         """Moves all records to files, now and from now on, and shrinks the SQLite file."""
@@ -159,34 +152,10 @@ class RecordFiles:
             self._db.executemany(statement, ((f"{number}:{row}", key) for row, key in enumerate(records)))
         return True
 
-    def drop_lost_shards(self) -> int:
-        """Makes responses whose files are missing or damaged pending again; returns their number."""
-        rows = self._db.execute(
-            "SELECT number, name, records FROM record_files WHERE name LIKE 'responses-%' AND records"
-        ).fetchall()
-        lost = 0
-        for number, name, records in rows:
-            with suppress(RunError):
-                _content(self._folder / name)
-                continue
-            lost += records
-            gone = f"(SELECT request_key FROM responses WHERE record LIKE '{number}:%')"
-            shown = f"(SELECT prompt_id FROM prompts WHERE request_key IN {gone})"
-            with self._writing():
-                for table in ("extractions", "reasoning_extractions", "judgements", "follow_ups"):
-                    self._db.execute(f"DELETE FROM {table} WHERE prompt_id IN {shown}")
-                self._db.execute(f"UPDATE follow_ups SET version = NULL, outcome = NULL WHERE request_key IN {gone}")
-                for table in ("option_scores", "responses"):
-                    self._db.execute(f"DELETE FROM {table} WHERE request_key IN {gone}")
-                self._db.execute("UPDATE record_files SET records = 0 WHERE number = ?", (number,))
-        return lost
-
 
 def _content(path: Path) -> bytes:
     """The content of a file; RunError if it is missing or its digest is wrong."""
-    hint = "put back a copy of it"
-    if path.name.startswith("responses-"):
-        hint += f", or ask its requests again: mbbq-gen run {path.parent.parent} --rerun-lost"
+    hint = "put back a copy of it, or make the run again in another folder"
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:

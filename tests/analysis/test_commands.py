@@ -135,10 +135,10 @@ def test_power(capsys: Capture, runs: dict[str, Path]) -> None:
 
 
 def test_score_of_several_runs(capsys: Capture, runs: dict[str, Path], tmp_path: Path) -> None:
-    csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
+    csv = tmp_path / "scores.csv"
     command: list[Any] = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, err = call(capsys, *command, "--macro-average", "category", "--tests", "--baselines", "--json",
-                          "--csv", csv, "--parquet", parquet)  # fmt: skip
+                          "--csv", csv)  # fmt: skip
     assert code == 0
     assert "added model to --group-by" in err
     report = ScoreReport.model_validate_json(out)
@@ -150,10 +150,7 @@ def test_score_of_several_runs(capsys: Capture, runs: dict[str, Path], tmp_path:
     by_name = {(found.group["model"], found.group["split"], found.group["language"], found.baseline): found.metrics
                for found in report.baselines}  # fmt: skip
     assert by_name["oracle:random", "bias", "en", "stereotyped"]["mbbq_bias_ambiguous"] == 1
-    rows = pl.read_csv(csv)
-    assert rows.shape[0] == 8 * 2
-    assert rows["value"].to_list() == pl.read_parquet(parquet)["value"].to_list()
-    assert not (runs["random"] / "scores.json").exists()
+    assert pl.read_csv(csv).shape[0] == 8 * 2
     assert "macro average over" in succeed(capsys, *command, "--macro-average", "variant")
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.api import Run
-from mbbq_gen.core.errors import UnknownNameError
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY
 from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
@@ -80,7 +78,6 @@ def test_its_readings_are_an_extractor(capsys: Capture, run: Path) -> None:
     scores = json_of(capsys, "score", run, "--extractor", "judge:first")
     assert scores["extractor"] == "judge:first"
     assert sum(group["outcomes"]["option"] for group in scores["groups"]) == 80
-    assert (run / "scores-judge-first.json").is_file()
     assert "judge:first" in succeed(capsys, "compare", run, "--across", "extractor", "--json")
     assert "did you mean 'judge:first'" in stderr_of(capsys, "score", run, "--extractor", "judge:second")
 
@@ -95,21 +92,6 @@ def test_a_part_of_a_run(capsys: Capture, run: Path, by_script: str) -> None:
     assert re.search(r"judge:careful\.jsonl .* 10 of 40 answers in en\b", err), err
     more = judged(capsys, run, "--model", by_script, "--sample-size", 40)
     assert more["requests"] == 40  # the greater sample holds the smaller one
-
-
-def test_labels_for_whoever_corrects_by_them(capsys: Capture, run: Path, by_script: str) -> None:
-    judged(capsys, run, "--model", by_script, "--sample-size", 40)
-    labels = Run(run).judge_extractions("careful.jsonl")
-    dutch = Run(run).judge_extractions("careful.jsonl", languages=["nl"])
-    assert dutch == {name: label for name, label in labels.items() if label.language == "nl"}
-    with pytest.raises(UnknownNameError, match=r"unknown judge 'careless'; did you mean"):
-        Run(run).judge_extractions("careless")
-    given = readings(run)
-    assert labels.keys() == {name for name, record in given.items() if record["rule"].startswith("judge.parsed")}
-    for name, label in labels.items():
-        assert (label.judge.outcome, label.judge.option) == (given[name]["outcome"], given[name]["option"])
-        assert label.selection == "sample"
-        assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
 def test_what_the_service_settled_is_not_asked_about(capsys: Capture, run_path: Path) -> None:

@@ -91,7 +91,6 @@ WRITERS: dict[str, Callable[[Path, str | Path], Command]] = {
     "leaderboard": lambda run, out: ("leaderboard", run, "-o", out),
     "leaderboard csv": lambda run, out: ("leaderboard", run, "--csv", out),
     "score csv": lambda run, out: ("score", run, "--csv", out),
-    "score parquet": lambda run, out: ("score", run, "--parquet", out),
     "annotate csv": lambda run, out: ("annotate", run, "--csv", out),
 }
 

@@ -10,19 +10,13 @@ from mbbq_gen.core.errors import DataError, PackError, UsageError
 from mbbq_gen.core.tables import MOST_DEPTH, UnreadableError, json_value, lines_of, table_rows
 from mbbq_gen.languages.packs import read_toml
 
-ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom")
-
-
-def encoded(text: str, encoding: str) -> bytes:
-    if encoding.endswith("-bom"):
-        return ("\ufeff" + text).encode(encoding.removesuffix("-bom"))
-    return text.encode(encoding)
+ENCODINGS = ("utf-8", "utf-8-sig")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_every_encoding_gives_every_line(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(encoded('{"a": "é"}\n\n{"a": "😀"}\n', encoding))
+    path.write_bytes('{"a": "é"}\n\n{"a": "😀"}\n'.encode(encoding))
     assert [(number, json_value(line)) for number, line in lines_of(path)] == [(1, {"a": "é"}), (3, {"a": "😀"})]
 
 
@@ -31,7 +25,7 @@ def test_every_encoding_gives_every_line(tmp_path: Path, encoding: str) -> None:
 def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: str, delimiter: str) -> None:
     path = tmp_path / "rows.csv"
     text = f'id{delimiter}"the, answer; here"\r\n1{delimiter}"é\n{delimiter}"\r\n2{delimiter}b\r\n'
-    path.write_bytes(encoded(text, encoding))
+    path.write_bytes(text.encode(encoding))
     expected = [(2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}), (4, {"id": "2", "the, answer; here": "b"})]
     assert list(table_rows(path)) == expected
 
@@ -51,11 +45,11 @@ def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("a".encode("utf-32"), "UTF-32"),
-        ('{"a": 1}'.encode("utf-16-le"), "UTF-16 without a byte order mark"),
+        ('{"a": 1}'.encode("utf-16-le"), "UTF-16"),
         (b"\x1f\x8b\x08\x00abc", "a gzip file"),
         (b"PK\x03\x04abcdef", "a zip file"),
         (b"PAR1abcdef", "a Parquet file"),
-        (b"\xff\xfea\x00\n\x00\x00", "not UTF-16"),
+        ('{"a": 1}'.encode("utf-16"), "UTF-16"),
     ],
 )
 def test_what_is_no_text_is_named(tmp_path: Path, content: bytes, said: str) -> None:

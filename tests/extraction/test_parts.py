@@ -152,7 +152,7 @@ def test_bad_rows_are_named(change: dict[str, object], field: str) -> None:
 
 
 def test_cut_off_lines_and_missing_fields_are_named() -> None:
-    with pytest.raises(DataError, match=r":1: mine: not JSON"):
+    with pytest.raises(DataError, match=r":1: .*not JSON"):
         list(extract_lines([json.dumps(ROW)[:-5]], "in.jsonl"))
     short = {key: value for key, value in ROW.items() if key != "unknown_index"}
     with pytest.raises(DataError, match=r"unknown_index: missing"):

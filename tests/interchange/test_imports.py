@@ -213,7 +213,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: Capture, tmp_path:
     assert counted == {"unmatched_question": 1, "options_mismatch": 1, "unparsed": 1, "parse_error": 2}
     shown = {entry["reason"]: entry["examples"] for entry in summary["skipped"]}
     assert shown["unmatched_question"][0].startswith("answers.jsonl:2: ")
-    assert "answers.jsonl:6: story: not JSON" in shown["parse_error"][1]
+    assert "answers.jsonl:6: not JSON" in shown["parse_error"][1]
     assert "cut off" in shown["parse_error"][1]
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.runs.extraction import extractor_for
 from mbbq_gen.runs.follow_up import extract_reply, follow_up_question, follow_up_text
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, RunStore
+from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
@@ -65,7 +64,6 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_pat
     found = report(capsys, run_path)
     assert all(group["read"] == 0 and group["read_with_follow_up"] == group["answers"] for group in found["groups"])
     assert found["findings"] == []
-    assert (run_path / "scores-follow-up.json").is_file()
 
 
 @pytest.mark.usefixtures("api_keys")
@@ -241,22 +239,6 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: 
     assert json.loads(out)["follow_ups"] == []
 
 
-def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:
-    source, path, exported = tmp_path / "source", tmp_path / "run", tmp_path / "export"
-    given = [*STARTER, "--languages", "en", "--sample", 10]
-    run(capsys, source, *INDIRECT, *given)
-    assert call(capsys, "export", source, "--parquet", exported)[0] == 0
-    succeed(
-        *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
-        *("--benchmark", "starter", "--languages", "en", "--columns", exported / "import_map.toml"),
-    )
-    code, _, err = call(capsys, "run", path, "--follow-up", "unread")
-    assert (code, "imported" in err) == (2, True)
-    run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:perfect")
-    assert sum(group["read_with_follow_up"] for group in report(capsys, path)["groups"]) == 10
-    assert RunFolder(path).manifest().config.model.startswith("imported:")
-
-
 # --- reading the reply ------------------------------------------------------------------------------------------------
 
 
@@ -307,13 +289,3 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
     code, _, err = call(capsys, "run", tmp_path / "run", *given)
     assert (code, "it takes no second turn" in err) == (2, True), err
-
-
-def test_lost_answers_lose_their_follow_ups(run_path: Path, capsys: Capture) -> None:
-    given = [*INDIRECT, *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
-    run(capsys, run_path, *given, "--follow-up", "unread")
-    for file in (run_path / "shards").glob("responses-*"):
-        file.unlink()
-    run(capsys, run_path, "--rerun-lost")
-    with RunStore(RunFolder(run_path).store_path, read_only=True) as store:
-        assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}

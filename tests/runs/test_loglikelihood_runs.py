@@ -76,7 +76,6 @@ def test_another_normalisation_asks_nothing(both: Path, capsys: Capture, normali
     found = json_of(capsys, "score", both, "--normalization", normalise, "--n-resamples", 100)
     assert found["normalization"] == normalise
     assert rows(both, "SELECT * FROM responses") == before
-    assert (both / f"scores-{normalise}.json").is_file()
     assert (f"loglikelihood:{normalise}+1",) in rows(both, "SELECT DISTINCT extractor FROM extractions")
 
 

@@ -154,7 +154,7 @@ def recorded(path: Path) -> dict[str, Any]:
 TOGETHER = (
     ("max_tokens", "batch_size", "sampling", "base_url", "api_key_env", "rpm", "tpm", "max_connections", "timeout"),
     ("languages", "splits", "variants", "option_order", "label_style", "system_prompt", "sample", "seed", "storage"),
-    ("num_fewshot", "unknown_text", "allow_confounded_order", "max_error_rate", "follow_up", "follow_up_check"),
+    ("num_fewshot", "unknown_text", "max_error_rate", "follow_up", "follow_up_check"),
     ("cache_dir", "patience", "max_cost"),
     ("method", "normalization", "batch", "no_context"),
     ("stop_when_decided", "equivalence_margin", "detectable_effect"),
@@ -162,7 +162,7 @@ TOGETHER = (
     ("answers_per_template", "group_by"),
 )
 """Settings that one run can have."""
-ALONE = RunConfig.model_fields.keys() - {*FOR_ONE_COMMAND, "threads", "prompt_source", "follow_up_model"}
+ALONE = RunConfig.model_fields.keys() - {*FOR_ONE_COMMAND, "threads", "prompt_source"}
 ALONE -= {name for names in TOGETHER for name in names}
 
 
@@ -219,11 +219,7 @@ def again(door: str, before: Path, place: Path, given: dict[str, Any]) -> tuple[
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "name",
-    [
-        name
-        for name in RunConfig.model_fields
-        if shapes(name) == "execution" and name not in {"threads", "follow_up_model"}
-    ],
+    [name for name in RunConfig.model_fields if shapes(name) == "execution" and name not in {"threads"}],
 )
 def test_an_execution_setting_may_change(
     name: str, door: str, place: Path, finished: Callable[[dict[str, Any]], Path]

@@ -36,14 +36,6 @@ def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: Capture, 
     assert err.count("answered already") == 2
 
 
-def test_the_command_line_adds_a_model_which_stays(capsys: Capture, study: Path) -> None:
-    out = succeed(capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3")
-    assert "oracle:random" in out
-    settings = RunFolder(study.parent / "results" / "oracle-random--starter").manifest().config
-    assert (settings.languages, settings.model_args) == (("tr",), {"seed": "3"})
-    assert "oracle:random" in succeed(capsys, "run", study)
-
-
 @pytest.mark.parametrize(("old", "new", "said"), cases("runs/study", "a_wrong_file_is_one_line"))
 def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) -> None:
     text = study.read_text(encoding="utf-8")

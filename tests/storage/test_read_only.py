@@ -63,10 +63,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def as_it_is(run: Path, folder: Path) -> None:
-    shutil.copytree(run, folder)
-
-
 def without_readings(run: Path, folder: Path) -> None:
     shutil.copytree(run, folder)
     change(folder, "DELETE FROM extractions")
@@ -83,12 +79,19 @@ def killed(run: Path, folder: Path) -> None:
         shutil.copytree(before, folder, ignore=shutil.ignore_patterns("*-shm"))
 
 
-@pytest.mark.parametrize("state", [as_it_is, without_readings, killed])
-def test_a_run_is_shown_where_nothing_can_be_written(
-    state: Callable[[Path, Path], None], run: Path, run_path: Path, capsys: Capture
+@pytest.mark.parametrize("state", [without_readings, killed])
+def test_what_would_have_to_be_written_is_one_line(
+    state: Callable[[Path, Path], None], run: Path, run_path: Path
 ) -> None:
-    truth = json_of(capsys, "score", run)
     state(run, run_path)
+    ended = in_read_only(run_path, [sys.executable, "-m", "mbbq_gen", "score", str(run_path)])
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
+    assert "copy the folder, and use the copy" in ended.stderr
+
+
+def test_a_run_is_shown_where_nothing_can_be_written(run: Path, run_path: Path, capsys: Capture) -> None:
+    truth = json_of(capsys, "score", run)
+    shutil.copytree(run, run_path)
     before = {path.name: path.read_bytes() for path in run_path.iterdir()}
     wanted = [[word.format(run=run_path) for word in command] for command in COMMANDS]
     ended = in_read_only(run_path, [sys.executable, "-c", _SCRIPT, json.dumps(wanted)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 import tempfile
@@ -9,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,6 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.support.cases import cases
@@ -135,7 +132,6 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
     scores = call(capsys, "score", plain, "--json")[1]
     victim = sorted((run / FOLDER).glob("responses-*"))[1]
     kept = victim.read_bytes()
-    number = len(polars.read_parquet(victim))
     harm(victim)
     for command in (["export", run, "--csv", tmp_path / "out"], ["extract", run, "--extractor", "first-label"]):
         err = stderr_of(capsys, *command, code=1)
@@ -143,18 +139,11 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
         assert lines == [
             f"error: {victim}: {word}"
             + (" (its digest differs from its name)" if word == "damaged" else "")
-            + f"; put back a copy of it, or ask its requests again: mbbq-gen run {run} --rerun-lost"
+            + "; put back a copy of it, or make the run again in another folder"
         ]
     assert call(capsys, "score", run, "--json")[1].replace(str(run), str(plain)) == scores, "needs no texts"
-    code, out, err = call(capsys, "run", run, "--rerun-lost", "--json")
-    assert (code, json.loads(out)["answered"]) == (0, len(records(plain, "responses")))
-    assert f"{number:,} responses were lost" in err
-    one, two = ([(row[0], row[1], row[3]) for row in records(path, "responses")] for path in (plain, run))
-    assert one == two
-    readings = [row for row in records(run, "extractions") if not row[1].startswith("first-label")]
-    assert readings == records(plain, "extractions")
     victim.write_bytes(kept)
-    assert "0 responses were lost" in call(capsys, "run", run, "--rerun-lost", "--json")[2]
+    assert call(capsys, "extract", run, "--extractor", "first-label")[0] == 0
 
 
 @pytest.mark.usefixtures("small")
@@ -163,7 +152,10 @@ def test_a_lost_part_of_the_plan_has_to_be_put_back(capsys: Capture, tmp_path: P
     victim = sorted((run / FOLDER).glob("prompts-*"))[0]
     aside = victim.rename(tmp_path / victim.name)
     code, _, err = call(capsys, "diff", run, plain, "--json")
-    assert (code, err.strip().splitlines()[-1]) == (1, f"error: {victim}: missing; put back a copy of it")
+    assert (code, err.strip().splitlines()[-1]) == (
+        1,
+        f"error: {victim}: missing; put back a copy of it, or make the run again in another folder",
+    )
     assert call(capsys, "score", run, "--json")[0] == 0  # scores need no texts of the plan
     aside.rename(victim)
     assert call(capsys, "diff", run, plain, "--json")[0] == 0
@@ -226,14 +218,3 @@ def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]
         store.close()
     assert {key: response for key, _, response in rows} == known
     assert all(bool(is_error) == (known[key].error is not None) for key, is_error, _ in rows)
-
-
-@pytest.mark.usefixtures("small")
-def test_files_are_found_from_a_copy_of_the_store(tmp_path: Path, plain: Path) -> None:
-    """Where nothing can be written, readings go to a copy of the SQLite file in another folder."""
-    run = packed(plain, tmp_path / "two")
-    copy = copy_elsewhere(run / "run.sqlite")
-    assert copy.parent != run
-    with RunStore(copy, folder=run) as store:
-        found = [store.text(record) for (record,) in store.query("SELECT record FROM responses")]
-    assert len(found) == len(records(plain, "responses"))

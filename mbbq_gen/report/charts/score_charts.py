@@ -292,7 +292,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         f"{_UNBALANCED} {MARK_CAPTION}",
         table=table,
         spec=None,
-        command="mbbq-gen report RUN --figures figures",
+        command="mbbq-gen report RUN --figures DIR",
     )
 
 
