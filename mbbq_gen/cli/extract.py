@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extract_missing
+from mbbq_gen.cli.options import RunLanguages, extract_missing
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -29,7 +29,6 @@ from mbbq_gen.core.text import all_of, one_of, shortened, words
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction import Question
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
@@ -46,7 +45,6 @@ class Extract(PackCommand):
     help_examples = (
         "  mbbq-gen extract my-run --only unparsed --languages nl,tr\n"
         "  mbbq-gen extract my-run --extractor first-label\n"
-        "  mbbq-gen extract my-run --ray local --workers 8\n"
         "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
     )
     run_path: Path | None = argument("RUN", "Run folder.")
@@ -70,24 +68,23 @@ class Extract(PackCommand):
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
     )
-    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.extraction.simple import extractor_names
 
-        helpers, extractor = self.worker_options.map_workers(), one_of("extractor", self.extractor, extractor_names())
+        extractor = one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
         if self.run_path is not None:
             if self.output is not None:
                 raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
-            self._extract_run(self.run_path, extractor, helpers)
-        elif self.only or self.languages or helpers:
-            raise UsageError("--only, --languages, --ray: are for a run; with --jsonl, select or split the lines")
+            self._extract_run(self.run_path, extractor)
+        elif self.only or self.languages:
+            raise UsageError("--only, --languages: are for a run; with --jsonl, select or split the lines")
         else:
             self._extract_lines(extractor)
 
-    def _extract_run(self, path: Path, extractor: str, helpers: MapWorkers | None) -> None:
+    def _extract_run(self, path: Path, extractor: str) -> None:
         """Extracts the answers of a run and shows the changes."""
         from mbbq_gen.report.run_tables import changes_table
         from mbbq_gen.runs.extraction import extract_run, previous_extraction
@@ -105,9 +102,7 @@ class Extract(PackCommand):
             languages = store.languages()
             if self.languages and words(self.languages):
                 languages = all_of("language of the run", self.languages, languages)
-            versions = extract_run(
-                store, resources, step, extractor=extractor, languages=languages, only=only, helpers=helpers
-            )
+            versions = extract_run(store, resources, step, extractor=extractor, languages=languages, only=only)
             last = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
             previous = {code: version for code, version in last.items() if version is not None}
             changes = [

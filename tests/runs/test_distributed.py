@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
+from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
 from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
 from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
@@ -41,25 +40,6 @@ from tests.support.cases import cases
 from tests.support.extraction import Capture, call, json_of, start, stderr_of
 from tests.support.providers import make_instance, make_request
 from tests.support.stores import change, rows
-
-
-class Fragile:
-    """Doubles numbers; dies over the first one that is marked."""
-
-    def __init__(self, marks: Path) -> None:
-        self.marks = marks
-
-    def __call__(self) -> Any:
-        def work(number: int) -> int:
-            if number == 3 and not self.marks.exists():
-                self.marks.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            if number < 0:
-                raise UsageError("below 0")
-            return 2 * number
-
-        return work
-
 
 NODES = """
 import asyncio, json, sys, time
@@ -334,42 +314,6 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
 
 
 @pytest.mark.slow
-def test_reading_and_scores_by_workers_are_those_of_one_process(
-    capsys: Capture, tmp_path: Path, script: Path, ray: Any
-) -> None:
-    run, unread = tmp_path / "run", tmp_path / "unread" / "run"
-    given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
-    assert call(capsys, "run", run, *given)[0] == 0
-    shutil.copytree(run, unread)
-    change(unread, "DELETE FROM extractions")
-    here = ["--ray", "local", "--workers", 2]
-    code, out, err = call(capsys, "extract", unread, *here, "--json")
-    assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
-    readings = "SELECT prompt_id, extractor, outcome, option, rule, spans, conflicts FROM extractions ORDER BY 1, 2"
-    assert rows(unread, readings) == rows(run, readings) != []
-
-    change(unread, "DELETE FROM extractions")
-    # Each command starts workers anew; the first reads, for it finds no readings.
-    for beside in (
-        ["--group-by", "variant,language", "--macro-average", "category", "--tests", "--baselines"],
-        ["--prompt-effects", "random"],
-    ):
-        wanted = call(capsys, "score", run, *beside, "--json")
-        assert call(capsys, "score", unread, *beside, *here, "--json") == wanted
-        assert wanted[0] == 0
-    assert rows(unread, readings) == rows(run, readings), "what was not read was read first"
-
-
-@pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "what_sums_do_not_tell_is_refused"))
-@needs_ray
-def test_what_sums_do_not_tell_is_refused(
-    capsys: Capture, tmp_path: Path, script: Path, given: list[str], said: str
-) -> None:
-    run = planned(tmp_path, script)
-    assert said in stderr_of(capsys, "score", run.path, *given)
-
-
-@pytest.mark.slow
 def test_all_workers_share_one_pace(capsys: Capture, tmp_path: Path, ray: Any) -> None:
     """A server that lets 1,200 requests a minute pass never refuses one; each worker for itself would pass it."""
     scenario = {"answers": {"oracle": "perfect"}, "limits": {"rpm": 1200, "burst_s": 3.0}}
@@ -446,29 +390,6 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
         assert alike.poll() is None, "and nothing else"
         alike.communicate(b"\n")
-
-
-def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
-    """Whatever their size, parts follow one another and cut no question in two."""
-    run = planned(tmp_path, script)
-    with run.open_store(read_only=True) as store:
-        (last,) = store.query("SELECT max(number) FROM prompts").fetchone()
-        for size in (1, 7, 500, 10**6):
-            parts = list(store.parts(size))
-            numbers = [number for part in parts for number in range(part.first, part.last + 1)]
-            assert numbers == list(range(1, last + 1))
-            keys = [set(store.questions(part).frame["instance_key"].cast(str)) for part in parts]
-            assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
-            assert (len(parts) == 1) == (size >= last)
-
-
-@pytest.mark.slow
-def test_a_helper_that_dies_is_replaced(tmp_path: Path, ray: Any) -> None:
-    helpers = MapWorkers("local", 2)
-    assert list(helpers.each(Fragile(tmp_path / "died"), range(9))) == [2 * number for number in range(9)]
-    assert (tmp_path / "died").exists()
-    with pytest.raises(UsageError, match="below 0"):
-        list(helpers.each(Fragile(tmp_path / "died"), [1, -1]))
 
 
 @pytest.mark.slow

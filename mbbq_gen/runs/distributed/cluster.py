@@ -1,12 +1,7 @@
-"""Connects to a running Ray, or starts one on this machine; maps functions that need no model over workers.
+"""Connects to a running Ray, or starts one on this machine.
 
 A Ray started here listens on the loopback address only and requires a token; it has no dashboard and no usage
 statistics. Its files are in one folder of the system's temporary directory, which is removed at the end.
-
-    parts ─► workers, prepared once each ─► the result of each part, in the order of the parts
-
-Mapped work is deterministic and free, so Ray replaces dead workers and repeats their parts. Each worker has two parts
-at a time, which limits memory.
 """
 
 from __future__ import annotations
@@ -18,14 +13,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from mbbq_gen.core.errors import MbbqGenError, MissingExtraError, RunError, UsageError
+from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.providers.base import is_installed
 
 LOCAL: Final = "local"
@@ -157,63 +150,3 @@ def _end_processes_of(folder: Path) -> None:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:
                 os.close(handle)
-
-
-P = TypeVar("P")
-R = TypeVar("R")
-_PARTS_PER_WORKER: Final = 2
-"""Parts of a worker at a time; the next one is ready when one ends."""
-_MOST_TRIES: Final = 3
-"""Most repetitions of a part after deaths of its worker."""
-
-
-@dataclass(frozen=True)
-class MapWorkers:
-    """A pool of workers that maps a function over parts."""
-
-    ray: str
-    """`local`: started here for this command; else the address of a running Ray."""
-    number: int
-
-    def each(self, prepare: Callable[[], Callable[[P], R]], parts: Iterable[P]) -> Iterator[R]:
-        """The result of each part, in order; each worker calls `prepare` once, and the returned function with parts.
-
-        Raises the errors of workers; RunError if Ray can't be reached, or workers die repeatedly.
-        """
-        with connected(self.ray, self.number) as ray:
-            options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _MOST_TRIES}
-            kind = ray.remote(_MapActor).options(**options)
-            actors = [kind.remote(prepare) for _ in range(self.number)]
-            under_way: deque[Any] = deque()
-            try:
-                for number, part in enumerate(parts):
-                    if len(under_way) == _PARTS_PER_WORKER * len(actors):
-                        yield _result(ray, under_way.popleft())
-                    under_way.append(actors[number % len(actors)].work.remote(part))
-                while under_way:
-                    yield _result(ray, under_way.popleft())
-            finally:
-                for actor in actors:
-                    ray.kill(actor)
-
-
-def _result(ray: Any, reference: Any) -> Any:
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, MbbqGenError):
-            raise error.cause from None
-        raise RunError(f"--ray: a worker failed: {str(error).strip().splitlines()[-1]}") from error
-    except ray.exceptions.RayError as error:
-        raise RunError(f"--ray: a worker died {_MOST_TRIES + 1} times over one part; check the memory") from error
-
-
-class _MapActor:
-    """The actor of `MapWorkers`."""
-
-    def __init__(self, prepare: Callable[[], Callable[[Any], Any]]) -> None:
-        self._work = prepare()
-
-    def work(self, part: Any) -> Any:
-        """The result of a part."""
-        return self._work(part)
