@@ -1,6 +1,6 @@
-"""What `run --ray local` costs and keeps: overhead beside a plain run, deaths, one pace for all workers.
+"""What `run --ray local` costs: overhead beside a plain run, and one pace for all workers.
 
-    python benches/bench_ray.py                      scripted answers, kills, the pace
+    python benches/bench_ray.py                      scripted answers, the pace
     python benches/bench_ray.py --only model         the small chat model: whole commands, with Ray and without
 
 Everything runs on this machine, as whole commands, so starting Ray is in the times.
@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from fake_api import server
-
-from mbbq_gen.runs.distributed.storage import ResponseShards
 
 STARTER = ["--benchmark", "starter", "--languages", "en"]
 RAY = ["--ray", "local", "--workers", "2"]
@@ -63,34 +58,6 @@ def compare(folder: Path, name: str, model: Sequence[str]) -> None:
     print(f"    2 workers {seconds[1]:4.1f} s, first to last answer {asking[1]:6.1f} s")
 
 
-def kills(folder: Path, script: Path, times: int) -> None:
-    """The driver is killed so often, at a random shard; then a run to its end."""
-    run, draw, dead, lost = folder / "killed", random.Random(18), 0, 0
-    shards = ResponseShards(run / "shards")
-
-    def written() -> int:
-        return len(shards.names()) if (run / "shards").is_dir() else 0
-
-    given = ["--model", f"scripted:{script}", *STARTER, *RAY]
-    while dead < times:
-        before, more = written(), draw.randint(1, 5)
-        process = subprocess.Popen(command(run, given), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and written() < before + more:
-            time.sleep(0.005)
-        if process.poll() is not None:
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        dead += 1
-    subprocess.run(command(run, given), check=True, capture_output=True)
-    found = Counter(answer.request_key for name in shards.names() for answer, _ in shards.read(name))
-    with sqlite3.connect(run / "run.sqlite") as store:
-        (requests,) = store.execute("SELECT count(DISTINCT request_key) FROM prompts").fetchone()
-    lost = requests - len(texts(run))
-    again = sum(count > 1 for count in found.values())
-    print(f"{dead} kills of the driver, {requests:,} requests: {lost} lost, {again} in more than one shard")
-
-
 def pace(folder: Path, workers: int, rpm: int) -> None:
     """A server with a limit, with requests at that limit."""
     run = folder / "paced"
@@ -109,8 +76,7 @@ def pace(folder: Path, workers: int, rpm: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="scripted,kills,pace")
-    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--only", default="scripted,pace")
     parser.add_argument("--rpm", type=int, default=2400)
     given = parser.parse_args()
     wanted = given.only.split(",")
@@ -123,8 +89,6 @@ def main() -> None:
         if "model" in wanted:
             part = ["--splits", "bias", "--variants", "bare", "--sample", "400"]
             compare(folder, "smollm2", ["--model", "transformers:smollm2", *STARTER, *part])
-        if "kills" in wanted:
-            kills(folder, script, given.kills)
         if "pace" in wanted:
             pace(folder, 4, given.rpm)
 

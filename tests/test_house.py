@@ -179,7 +179,7 @@ def test_the_checks_can_fail() -> None:
 
 def test_only_a_job_knows_of_distributed_runs() -> None:
     """Of the room `runs`, only these modules import `runs/distributed`."""
-    allowed = {f"mbbq_gen.runs.{name}" for name in ("job", "status", "extraction", "observations")}
+    allowed = {f"mbbq_gen.runs.{name}" for name in ("job", "status")}
     users = {
         module
         for module, source in sources().items()

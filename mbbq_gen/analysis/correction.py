@@ -329,7 +329,7 @@ def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[Confidence
     """The shares of the extractor's confidence levels among responses, by group."""
     answered = frame.filter(has_response())
     keys = dict.fromkeys((*tally.grouping_columns(by).values(), "confidence"))
-    counted = answered.group_by(*keys).agg(tally.rows_of(answered).alias("rows"))
+    counted = answered.group_by(*keys).agg(pl.len().alias("rows"))
     groups = []
     for group, part in partition(counted, by) if counted.height else ():
         counts, total = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()

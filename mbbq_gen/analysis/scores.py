@@ -184,8 +184,8 @@ def score(
 ) -> ScoreTable:
     """The scores of an observations table by any of GROUPINGS; without `by`, of all rows.
 
-    The table has one row for each answer, or is aggregated by `mbbq_gen.scoring.tally.sums`. `gold`: the gold labels;
-    None: those of the table. Raises UsageError for an unknown name, or a table with both kinds of gold labels.
+    `gold`: the gold labels; None: those of the table. Raises UsageError for an unknown name, or a table with both kinds
+    of gold labels.
     """
     settings, chosen, columns = settings or InferenceSettings(), choose_metrics(metrics), grouping_columns(by)
     if gold is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import WorkerOptions, extract_missing
+from mbbq_gen.cli.options import extract_missing
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -29,7 +29,6 @@ from mbbq_gen.core.text import all_of, one_of, shortened
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction import Question
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
@@ -46,7 +45,6 @@ class Extract(PackCommand):
     help_examples = (
         "  mbbq-gen extract my-run\n"
         "  mbbq-gen extract my-run --extractor first-label\n"
-        "  mbbq-gen extract my-run --ray local --workers 8\n"
         "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
     )
     run_path: Path | None = argument("RUN", "Run folder.")
@@ -58,24 +56,21 @@ class Extract(PackCommand):
         "Extraction", "Extractor: rules, strict-match, first-label, mbbq-like or answer-line.", default="rules"
     )
     output: Path | None = option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o")
-    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.extraction.simple import extractor_names
 
-        helpers, extractor = self.worker_options.map_workers(), one_of("extractor", self.extractor, extractor_names())
+        extractor = one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
         if self.run_path is not None:
             if self.output is not None:
                 raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
-            self._extract_run(self.run_path, extractor, helpers)
-        elif helpers:
-            raise UsageError("--ray: is for a run; with --jsonl, split the lines")
+            self._extract_run(self.run_path, extractor)
         else:
             self._extract_lines(extractor)
 
-    def _extract_run(self, path: Path, extractor: str, helpers: MapWorkers | None) -> None:
+    def _extract_run(self, path: Path, extractor: str) -> None:
         """Extracts the answers of a run and shows the changes."""
         from mbbq_gen.report.run_tables import changes_table
         from mbbq_gen.runs.extraction import extract_run, previous_extraction
@@ -90,7 +85,7 @@ class Extract(PackCommand):
                 count += batch
                 bar.advance(batch)
 
-            versions = extract_run(store, resources, step, extractor=extractor, helpers=helpers)
+            versions = extract_run(store, resources, step, extractor=extractor)
             last = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
             previous = {code: version for code, version in last.items() if version is not None}
             changes = [

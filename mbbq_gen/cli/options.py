@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.design import Components
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.statistics.estimate import InferenceSettings
@@ -207,28 +206,6 @@ def load_questions(
             yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=resources)
 
 
-class WorkerOptions(Options):
-    """Options for extraction and scoring on Ray workers."""
-
-    ray: str | None = option(
-        "Scale",
-        "Use Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this process.",
-        metavar="WHERE",
-    )
-    workers: int | None = option("Scale", "With --ray: number of workers. Default: 2.", min=1)
-
-    def map_workers(self) -> MapWorkers | None:
-        """The Ray workers; None without --ray. UsageError for --workers without --ray."""
-        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_ray
-
-        if self.ray is None:
-            if self.workers is not None:
-                raise UsageError("--workers: needs --ray")
-            return None
-        check_ray(self.ray)
-        return MapWorkers(self.ray, self.workers or 2)
-
-
 def extract_missing(folder: RunFolder, resources: PackPaths, extractor: str = "rules") -> dict[str, str]:
     """Extracts responses that are not extracted yet; returns the extractor version of each language."""
     from mbbq_gen.runs.observations import ensure_extracted
@@ -239,10 +216,8 @@ def extract_missing(folder: RunFolder, resources: PackPaths, extractor: str = "r
 
 def warn_without_responses(frame: polars.DataFrame) -> None:
     """Prints a warning if no request has a response."""
-    from mbbq_gen.scoring.tally import answers_of
-
     if frame.height and frame["outcome"].cast(str).is_in(sorted(NO_RESPONSE)).all():
-        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
+        say(f"none of the {frame.height:,} requests has a response (error or filtered): every score is undefined")
 
 
 def varying(frame: polars.DataFrame, *groupings: str) -> list[str]:

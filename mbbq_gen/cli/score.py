@@ -15,7 +15,6 @@ from mbbq_gen.cli.options import (
     MetricNames,
     NormalizationChoice,
     ScoreOptions,
-    WorkerOptions,
     check_correction,
     equivalence_option,
     groupings_of,
@@ -24,14 +23,12 @@ from mbbq_gen.cli.options import (
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.progress import Bar
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
@@ -39,7 +36,6 @@ class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. --jsonl always prints JSON.
-    --ray counts in parallel and gives the same numbers.
 
     Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
     diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
@@ -51,7 +47,6 @@ class Score(PackCommand):
         "  mbbq-gen score my-run --group-by language,category --json\n"
         "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
         "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
-        "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
         "  mbbq-gen score --jsonl answers.jsonl > scores.json"
     )
     run_paths: AnyRunPaths = None
@@ -74,18 +69,17 @@ class Score(PackCommand):
     baselines: bool = flag("Also show", "Scores of trivial models on the same questions.")
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
-    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.report.score_tables import score_report_blocks, write_scores
         from mbbq_gen.scoring.tally import subset
 
-        helpers, runs = self.worker_options.map_workers(), self.run_paths or []
+        runs = self.run_paths or []
         groupings = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
         sampling = self.statistics.sampling(runs)
         self._check(sampling)
         labelled = self.statistics.labels(runs, self.resources, self.correct_with)
-        frame = subset(self._observations(groupings, helpers), self.subset)
+        frame = subset(self._observations(), self.subset)
         if self.normalization is not None and (frame["method"] == "generate").all():
             raise UsageError(f"--normalization {self.normalization}: there are no loglikelihoods here; leave it out")
         for grouping, noun in _missing_groupings(frame, groupings, with_models=self.group_by is None):
@@ -112,42 +106,25 @@ class Score(PackCommand):
             "--jsonl": jsonl is not None,
             "--answers": self.answers != "first",
             "--subset": self.subset != "all",
-            "--control-adjusted": self.control_adjusted,
             "--correct-with": self.correct_with is not None,
-            "--ray": self.worker_options.ray is not None,
         }
         for name, others in _EXCLUDED.items():
             for other in others:
                 if given[name] and given[other]:
                     raise UsageError(f"{name}, {other}: do not go together; leave one of the two out")
-        if given["--ray"] and len(runs) > 1:
-            raise UsageError("--ray: one run at a time; score them one by one")
 
-    def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
-        """The observations of the runs or of the file; with workers, their sums."""
+    def _observations(self) -> polars.DataFrame:
+        """The observations of the runs or of the file."""
         from mbbq_gen.interchange.jsonl import observe_lines
-        from mbbq_gen.runs.observations import LoadOptions, load_sums, report_pending
-        from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.scoring.observations import observations_frame
-        from mbbq_gen.scoring.tally import grouping_columns
 
         resources, gold, path = self.resources, self.statistics.gold, self.jsonl
-        choice: dict[str, Any] = {"normalise": self.normalization, "answers": self.answers}
-        if path is not None:
-            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
-            if not frame.height:
-                raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
-        elif helpers is None:
+        if path is None:
+            choice: dict[str, Any] = {"normalise": self.normalization, "answers": self.answers}
             return self.statistics.frame(self.run_paths or (), resources, **choice)
-        else:
-            folder = RunFolder((self.run_paths or [])[0]).require()
-            also = ["variant", *([self.macro_average] if self.macro_average else [])]
-            with Bar("reading", None, "answers") as bar:
-                reading = LoadOptions(resources, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
-                groups, more = (list(grouping_columns(names).values()) for names in (by, also))
-                source = folder, folder.manifest(), reading
-                frame, progress = load_sums(*source, groups=groups, beside=more, helpers=helpers)
-            report_pending(folder, progress, say)
+        frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
+        if not frame.height:
+            raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
         warn_without_responses(frame)
         return frame
 
@@ -179,7 +156,7 @@ class Score(PackCommand):
             more["baselines"] = extras.baseline_scores(frame, by, metrics, sampling)
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
-        if paths and self.worker_options.ray is None:
+        if paths:
             more["follow_ups"] = follow_up_reports(paths, self.resources, sampling, gold)
         fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
         fields |= {name: tuple(entries) for name, entries in more.items()}
@@ -189,10 +166,8 @@ class Score(PackCommand):
 
 
 _EXCLUDED = {
-    "--jsonl": ["--answers", "--correct-with", "--ray"],
-    "--subset": ["--correct-with", "--ray"],
-    "--control-adjusted": ["--ray"],
-    "--correct-with": ["--ray"],
+    "--jsonl": ["--answers", "--correct-with"],
+    "--subset": ["--correct-with"],
 }
 """Option → options that it excludes."""
 

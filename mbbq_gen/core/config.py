@@ -300,9 +300,6 @@ class RunConfig(FrozenModel):
         example=2, metavar="N", ge=1)
     gpus_per_worker: float | None = setting(
         "Scale", "execution", "With {ray}: GPUs reserved for each worker. Default: 0.", example=1.0, metavar="N", ge=0)
-    shard_dir: str | None = setting("Scale", "execution",
-        "With {ray}: folder or s3://… where all workers write responses. Default: in the run folder.",
-        example="shards", metavar="PLACE")
 
     storage: Literal["parquet"] | None = setting("Output", "execution",
         "parquet: store plan and responses as Parquet files in the run folder. Default: in one database up to a "
@@ -409,7 +406,7 @@ class RunConfig(FrozenModel):
 
 STOPPING_KINDS: Final = ("stop_at_ci_width", "stop_when_decided", "answers_per_template")
 """Settings that make a run adaptive; at most one is given."""
-FOR_ONE_COMMAND: Final = ("ray", "workers", "gpus_per_worker", "shard_dir")
+FOR_ONE_COMMAND: Final = ("ray", "workers", "gpus_per_worker")
 """Settings that a run does not keep."""
 
 

@@ -154,12 +154,11 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         replies = f"{found.read:,} read, {found.none:,} chose no option"
         yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
     if (ray := status.distributed) is not None:
-        repeated = f", {ray.n_blocks_rerun:,} blocks repeated" if ray.n_blocks_rerun else ""
-        yield f"workers     {len(ray.workers)} by --ray {ray.ray}; {ray.lost} failed and were replaced{repeated}"
+        deaths = sum(worker.deaths for worker in ray.workers)
+        yield f"workers     {len(ray.workers)} by --ray {ray.ray}; {deaths} failed and were replaced"
         for worker in ray.workers:
-            rate = DASH if worker.per_minute is None else f"{worker.per_minute:,.0f} a minute"
-            deaths = f", died {worker.deaths} times" if worker.deaths else ""
-            yield f"  {worker.number:<10}{worker.answered:,} answers in {worker.blocks:,} blocks, {rate}{deaths}"
+            failed = f", died {worker.deaths} times" if worker.deaths else ""
+            yield f"  {worker.number:<10}{worker.answered:,} answers{failed}"
     for judge in status.judges:
         parts = [f"{_part(judge.answered, judge.requests, ' answered')}"]
         parts += [f"{judge.failed:,} failed"] if judge.failed else []

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -46,18 +45,15 @@ from mbbq_gen.scoring.observations import (
 )
 from mbbq_gen.storage.queries import parse_completed
 from mbbq_gen.storage.schema import Value, extraction_row
-from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part, RunStore, StoredPrompt
+from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.extraction.explain import Explanation
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
 
 
 _BATCH_SIZE = 2000
-_WORKER_BATCH_SIZE = 500
-"""Responses in a batch of a worker."""
 JUDGE_PREFIX = "judge:"
 """Prefix of the extractor versions of LLM judges (`annotation.judge`); the judge's name follows."""
 
@@ -162,7 +158,6 @@ def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str
     return {language: extractor_for(name, language, resources).version for language in languages}
 
 
-PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
 StoredExtraction = tuple[Value, ...]
 """Prompt id and the columns of its extraction."""
 
@@ -173,7 +168,6 @@ def extract_run(
     step: Callable[[int], None],
     *,
     extractor: str = ENGINE,
-    helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
     """Extracts the responses without an extraction of the current extractor version.
 
@@ -182,40 +176,21 @@ def extract_run(
         resources: the language packs.
         step: called with the number of extractions of each stored batch.
         extractor: name of the extractor.
-        helpers: worker processes; None extracts in this process.
 
     Returns:
         Language → extractor version.
     """
     versions = extractor_versions(store.languages(), resources, extractor)
 
-    def batches() -> Iterator[PendingExtractions]:
-        for language, version in versions.items():
-            unextracted = store.without_extraction(version, language)
-            while batch := tuple(islice(unextracted, _BATCH_SIZE if helpers is None else _WORKER_BATCH_SIZE)):
-                yield language, batch
-
-    prepare = partial(batch_extractor, extractor, resources)
-    done = map(prepare(), batches()) if helpers is None else helpers.each(prepare, batches())
-    for language, extractions in done:
-        store_extractions(store, language, versions[language], extractions)
-        step(len(extractions))
+    for language, version in versions.items():
+        unextracted = parse_completed(store.without_extraction(version, language))
+        while batch := list(islice(unextracted, _BATCH_SIZE)):
+            reader = extractor_for(extractor, language, resources)
+            rows = [_row(answered, extract_response(answered, reader)) for answered in batch]
+            store_extractions(store, language, version, rows)
+            step(len(rows))
     extract_scores(store, step)
     return versions
-
-
-def batch_extractor(
-    extractor: str, resources: PackPaths
-) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
-    """A function, for this process or a worker, that extracts a batch of one language."""
-
-    def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
-        language, records = batch
-        reader = extractor_for(extractor, language, resources)
-        found = parse_completed(records)
-        return language, [_row(answered, extract_response(answered, reader)) for answered in found]
-
-    return read
 
 
 def _row(answered: CompletedPrompt, found: Extraction) -> StoredExtraction:
@@ -287,7 +262,6 @@ def observations(
     versions: Mapping[str, Sequence[str]],
     model: str,
     gold: GoldLabels = "published",
-    part: Part | None = None,
     *,
     questions: Questions | None = None,
     follow_up: bool = False,
@@ -299,21 +273,20 @@ def observations(
         versions: language → extractor versions.
         model: name of the model.
         gold: which gold labels are used.
-        part: a part of the run; None for all.
         questions: the questions, if they were loaded before.
         follow_up: whether follow-ups replace responses that could not be extracted.
     """
     import polars as pl
 
     read = []
-    for batch in store.answer_rows(versions, part, follow_up=follow_up):
+    for batch in store.answer_rows(versions, follow_up=follow_up):
         rows = answer_table(batch, ANSWER_ROW)
         orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
         rows = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
         texts = pl.col(pl.String).cast(pl.Categorical)  # few distinct values
         read.append(rows.select(_ANSWER_FIELDS).with_columns(texts))
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
+    return without_places(observations_from_columns(questions or store.questions(), answers, gold))
 
 
 _ANSWER_FIELDS: Final = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)

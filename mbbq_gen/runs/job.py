@@ -23,7 +23,7 @@ from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.distributed.cluster import check_ray
-from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
+from mbbq_gen.runs.distributed.status import STATUS_META
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
@@ -122,14 +122,13 @@ class Job:
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config, executes=True)
             self.watcher.say(_description(manifest))
-            folded = fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
-                from mbbq_gen.runs.distributed.pool import distribute
+                from mbbq_gen.runs.distributed.pool import WorkerPool
 
-                gpus, limited = config.gpus_per_worker or 0.0, config.max_cost is not None
-                cluster = DistributedConfig(config.ray, config.workers or 2, gpus, config.shard_dir)
-                where = self.folder, store, provider, self.resources
-                provider = distribute(cluster, *where, limited=limited, folded=folded)
+                provider = WorkerPool(
+                    *(provider, manifest.config, self.resources),
+                    lambda status: store.set_meta(STATUS_META, status.model_dump_json()),
+                )
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
@@ -27,22 +26,19 @@ from mbbq_gen.runs.extraction import (
 from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted, follows_up
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
-from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
+from mbbq_gen.scoring.tally import alike, weighted_by_design
 from mbbq_gen.storage.queries import follow_up_rows
-from mbbq_gen.storage.store import WORDS, Part, Progress, RunStore
+from mbbq_gen.storage.store import WORDS, Progress, RunStore
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
-    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
 Answers = Literal["first", "follow-up"]
 """The answers that count: first ones, or follow-ups in place of unparsed ones."""
-PART: Final = 20_000
-"""Approximate prompts of a part; summing them takes some tens of megabytes."""
 
 
 def ignore(_: object) -> None:
@@ -67,7 +63,7 @@ class LoadOptions:
     tell: Callable[[str], None] = ignore
     """Called with messages about data that is left out."""
 
-    def prepare(self, folder: RunFolder, helpers: MapWorkers | None = None) -> tuple[dict[str, str], str | None]:
+    def prepare(self, folder: RunFolder) -> tuple[dict[str, str], str | None]:
         """Extracts new responses; returns language → extractor version, and the version for loglikelihoods.
 
         UsageError if follow-ups are requested and the run has none.
@@ -75,7 +71,7 @@ class LoadOptions:
         is_followed_up = self.answers == "first" or ensure_follow_ups_extracted(folder, self.resources)
         if not is_followed_up and not follows_up(folder.manifest().config):
             raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
-        current = ensure_extracted(folder, self.resources, self.extractor, self.step, helpers)
+        current = ensure_extracted(folder, self.resources, self.extractor, self.step)
         return current, ensure_scores_extracted(folder, self.normalise, self.step)
 
     def versions(self, store: RunStore, current: Mapping[str, str], scored: str | None) -> dict[str, Sequence[str]]:
@@ -122,45 +118,8 @@ def load_run_observations(
     return frame, progress
 
 
-def load_sums(
-    folder: RunFolder,
-    manifest: Manifest,
-    options: LoadOptions,
-    *,
-    groups: Sequence[str],
-    beside: Sequence[str] = (),
-    helpers: MapWorkers,
-) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run, summed (`tally.sums`) by workers, and its progress; UsageError for adaptive runs.
-
-    `groups`: columns that scores are grouped by; `beside`: columns that other scores of the table are grouped by.
-    """
-    current, scored = options.prepare(folder, helpers)
-    with folder.open_store(read_only=True) as store:
-        if manifest.config.is_imported or store.is_in_rounds:
-            raise UsageError(f"{folder.path}: answers of imported and adaptive runs need one table; leave --ray out")
-        versions, follow_up = options.versions(store, current, scored), options.answers == "follow-up"
-        read = partial(
-            observations, versions=versions, model=manifest.config.model, gold=options.gold, follow_up=follow_up
-        )
-        prepare = partial(_part_sums, folder.store_path.absolute(), read, groups, beside)
-        return added(helpers.each(prepare, store.parts(PART))), store.progress()
-
-
-def _part_sums(
-    path: Path, read: Callable[..., polars.DataFrame], groups: Sequence[str], beside: Sequence[str]
-) -> Callable[[Part], polars.DataFrame]:
-    """Opens the store once for each worker; returns a function that sums a part."""
-    store = RunStore(path, read_only=True)
-    return lambda part: sums(read(store, part=part), groups, beside)
-
-
 def ensure_extracted(
-    folder: RunFolder,
-    where: PackPaths,
-    extractor: str = ENGINE,
-    step: Callable[[int], None] = ignore,
-    helpers: MapWorkers | None = None,
+    folder: RunFolder, where: PackPaths, extractor: str = ENGINE, step: Callable[[int], None] = ignore
 ) -> dict[str, str]:
     """Language → extractor version, after extracting new responses.
 
@@ -179,7 +138,7 @@ def ensure_extracted(
         has_new = any(any(store.without_extraction(version, code)) for code, version in current.items())
     if has_new:
         with folder.for_extractions() as store:
-            extract_run(store, where, step, extractor=extractor, helpers=helpers)
+            extract_run(store, where, step, extractor=extractor)
     return current
 
 

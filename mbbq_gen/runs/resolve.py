@@ -186,7 +186,7 @@ def check_together(config: RunConfig) -> None:
         value = getattr(config, name)
         if value and value != "sum" and method not in config.method:
             raise ConfigError(name, value, hint)
-    for name in ("workers", "gpus_per_worker", "shard_dir"):
+    for name in ("workers", "gpus_per_worker"):
         if config.ray is None and getattr(config, name) is not None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")
 

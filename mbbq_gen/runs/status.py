@@ -13,7 +13,7 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.storage import STATUS_META, DistributedStatus
+from mbbq_gen.runs.distributed.status import STATUS_META, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -15,58 +15,8 @@ from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, cell_ex
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 
-ROWS: Final = "rows"
-"""Column with the number of answers of a row; a table without it has one row for each answer."""
-QUESTIONS: Final = "questions"
-"""Column with the number of questions of its group that first occur in the row."""
 QUESTION_KEYS: Final = ("benchmark", "split", "language", "instance_id")
 """Columns that identify a question."""
-_AGGREGATE_KEYS: Final = (
-    *("model", "method", "split", "benchmark", "category", "template_id", "language", "extractor"),
-    *("outcome", "confidence", "condition", "polarity", "alignment", "has_single_target", "correct"),
-    *("chosen_role", "chosen_index", "gold_role", "biased", "counter_biased", "target_chosen"),
-    *("published_gold_role", "published_index", "corrected_gold_role", "corrected_index", "groups_swapped", "gold"),
-)
-"""Columns kept by aggregation: needed for cells, templates and relabelling, or never pooled by default."""
-
-
-def rows_of(frame: pl.DataFrame) -> pl.Expr:
-    """The number of answers of a group of rows."""
-    return pl.col(ROWS).sum() if ROWS in frame.columns else pl.len()
-
-
-def answers_of(frame: pl.DataFrame) -> int:
-    """The number of answers in the table."""
-    return int(frame.select(rows_of(frame)).item() or 0)
-
-
-def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
-    """A table of observations, aggregated for scores by the columns `groups`; questions are counted by these.
-
-    `beside`: further columns to keep, for other groupings of the same table.
-    """
-    first = pl.struct(*dict.fromkeys((*QUESTION_KEYS, *groups, "method"))).is_first_distinct()
-    kept = list(dict.fromkeys((*groups, *beside, *_AGGREGATE_KEYS)))
-    return (
-        frame.lazy()
-        .select(*kept, first.alias(QUESTIONS))
-        .group_by(kept)
-        .agg(pl.len().cast(pl.Int64).alias(ROWS), pl.col(QUESTIONS).sum().cast(pl.Int64))
-        .collect()
-    )
-
-
-def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """The sum of aggregated tables with the same columns, which may be a generator. Raises ValueError for none."""
-    total: pl.DataFrame | None = None
-    for part in parts:
-        both = part if total is None else pl.concat([total, part])
-        total = both.group_by(pl.all().exclude(ROWS, QUESTIONS)).agg(pl.col(ROWS, QUESTIONS).sum())
-    if total is None:
-        raise ValueError("nothing to add up")
-    return total
-
-
 Subset = Literal["all", "bharat_pairs"]
 
 
@@ -102,7 +52,7 @@ STRATA: Final = ("method", "extractor", "benchmark", "split", "language", "categ
 
 def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
     """The sum of the weights of a group of rows."""
-    return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else rows_of(frame).cast(pl.Float64)
+    return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else pl.len().cast(pl.Float64)
 
 
 def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
@@ -214,16 +164,13 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
         frame.lazy()
         .with_columns(cell_expression(), was_corrected=pl.col("corrected_index").is_not_null())
         .group_by(*kept, "was_corrected")
-        .agg(rows_of(frame).alias("rows"), weight_of_rows(frame).alias("weight"))
+        .agg(pl.len().alias("rows"), weight_of_rows(frame).alias("weight"))
         .with_columns(**keys, cluster=template_expression(), everything=pl.lit(0))
         .collect()
     )
     names = ["everything", *keys]
-    is_aggregated, questions = QUESTIONS in frame.columns, frame.lazy().with_columns(**keys, everything=pl.lit(0))
-    if not is_aggregated:
-        questions = questions.select(*QUESTION_KEYS, *names).unique()
-    number = pl.col(QUESTIONS).sum() if is_aggregated else pl.len()
-    instances = {row[:-1]: row[-1] for row in questions.group_by(names).agg(number.alias("n")).collect().rows()}
+    questions = frame.lazy().with_columns(**keys, everything=pl.lit(0)).select(*QUESTION_KEYS, *names).unique()
+    instances = {row[:-1]: row[-1] for row in questions.group_by(names).agg(pl.len().alias("n")).collect().rows()}
     clusters = counted["cluster"].unique().sort()
     coded = counted.with_columns(
         pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32).alias("template"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
@@ -105,16 +105,6 @@ class StoredPrompt:
     parallels: Parallels
 
 
-@dataclass(frozen=True)
-class Part:
-    """Consecutive prompts that include all prompts of their instances."""
-
-    first: int
-    last: int
-    first_key: str
-    last_key: str
-
-
 @dataclass
 class GrowingPlan:
     """The rest of a plan, stored while the first requests are in flight."""
@@ -185,14 +175,11 @@ class RunStore(Database):
         for key, record in self._db.execute("SELECT key, record FROM instances WHERE asked ORDER BY key"):
             yield self._added.get(key) or self.read(Instance, record)
 
-    def questions(self, part: Part | None = None) -> Questions:
-        """The selected instances as a table, by key; `part`: only those of this part."""
-        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
+    def questions(self) -> Questions:
+        """The selected instances as a table, by key."""
 
         def rows() -> Iterator[tuple[Any, ...]]:
-            found = self._db.execute(
-                f"SELECT {', '.join(QUESTION_ROW)} FROM instances WHERE asked{where} ORDER BY key", keys
-            )
+            found = self._db.execute(f"SELECT {', '.join(QUESTION_ROW)} FROM instances WHERE asked ORDER BY key")
             for key, *columns in found:
                 columns[_CONTEXT] += _SIGN
                 for place in _FLAGS:
@@ -200,19 +187,6 @@ class RunStore(Database):
                 yield (key, *columns)
 
         return questions_from_rows(rows(), self.instance)
-
-    def parts(self, size: int) -> Iterator[Part]:
-        """Parts of about `size` prompts, in plan order, that split no instance; not for imported runs."""
-        part: Part | None = None
-        for key, first, last in self._db.execute(
-            "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
-        ):
-            if part and part.last - part.first + 1 >= size:
-                yield part
-                part = None
-            part = replace(part, last=last, last_key=key) if part else Part(first, last, key, key)
-        if part:
-            yield part
 
     def instance(self, key: str) -> Instance:
         """The stored instance of that key, which must exist."""
@@ -423,7 +397,7 @@ class RunStore(Database):
         self.change((f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})", values))
 
     def answer_rows(
-        self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False
+        self, extractors: Mapping[str, Sequence[str]], *, follow_up: bool = False
     ) -> Iterator[list[tuple[Value, ...]]]:
         """Batches of extractions (ANSWER_ROW), in plan order; `follow_up`: replaced by follow-ups (COUNTS)."""
         columns, joined = [("e." if name in _OF_EXTRACTION else "p.") + name for name in ANSWER_ROW], ""
@@ -432,8 +406,7 @@ class RunStore(Database):
             for place, name in enumerate(ANSWER_ROW):
                 if name in ("outcome", "option", "confidence"):
                     columns[place] = f"CASE WHEN {COUNTS} THEN u.{name} ELSE e.{name} END"
-        within = ("", ()) if part is None else ("AND p.number BETWEEN ? AND ?", (part.first, part.last))
-        rows = self.extraction_rows(", ".join(columns), extractors, joined, *within)
+        rows = self.extraction_rows(", ".join(columns), extractors, joined)
         while batch := rows.fetchmany(BATCH * 20):
             yield batch
 

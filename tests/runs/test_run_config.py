@@ -45,7 +45,6 @@ BESIDE: dict[str, dict[str, Any]] = {
     "group_by": {**BASE, "answers_per_template": 2},
     "workers": {**SMALL, "ray": "local"},
     "gpus_per_worker": {**SMALL, "ray": "local"},
-    "shard_dir": {**SMALL, "ray": "local"},
 }
 """The other settings that a setting is given with."""
 VALUES: dict[str, Any] = {
@@ -231,7 +230,7 @@ def test_an_execution_setting_may_change(
     if setting_info(name)["group"] == "Stopping":
         before = ROUNDS
         change = {other: value for other, value in given_for(name, place).items() if other not in BASE}
-    if name in {"workers", "gpus_per_worker", "shard_dir"}:
+    if name in {"workers", "gpus_per_worker"}:
         change["ray"] = "local"
     rest = {other: value for other, value in before.items() if other != "answers_per_template"}
     code, path = again(door, finished(before), place, {**rest, **change})

@@ -1,12 +1,7 @@
-"""Connects to a running Ray, or starts one on this machine; maps functions that need no model over workers.
+"""Connects to a running Ray, or starts one on this machine.
 
 A Ray started here listens on the loopback address only and requires a token; it has no dashboard and no usage
 statistics. Its files are in one folder of the system's temporary directory, which is removed at the end.
-
-    parts ─► workers, prepared once each ─► the result of each part, in the order of the parts
-
-Mapped work is deterministic and free, so Ray replaces dead workers and repeats their parts. Each worker has two parts
-at a time, which limits memory.
 """
 
 from __future__ import annotations
@@ -14,30 +9,22 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
-import signal
 import sys
-import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from mbbq_gen.core.errors import MbbqGenError, MissingExtraError, RunError, UsageError
+from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.providers.base import is_installed
 
 LOCAL: Final = "local"
 """The value of `--ray` for a Ray that this command starts."""
 _INSTALL: Final = "pip install 'mbbq-gen[ray]'"
 _STORE_BYTES: Final = 100_000_000
-"""Shared memory of a Ray started here; blocks are small, and responses are passed in files."""
+"""Shared memory of a Ray started here; messages are small."""
 _IMPORTED_BY: Final = "MBBQ_GEN_RAY"
 """Environment variable: the process that imported Ray, which reads its environment at import."""
-_FOLDER: Final = "mbbq-ray-"
-_FOLDER_OF: Final = "MBBQ_GEN_RAY_FOLDER"
-"""Environment variable of Ray's processes with the folder of a Ray started here."""
 _START_TIMEOUT: Final = "timed out during startup"
 """Ray's message if it has not started within half a minute, a fixed timeout."""
 _TOKEN: Final = secrets.token_hex(32)
@@ -47,8 +34,10 @@ _ENVIRONMENT: Final = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # no messages about dead workers on stdout, which is for results
 }
 _LOCAL_ENVIRONMENT: Final = {
+    **_ENVIRONMENT,
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # makes all parts of Ray bind to 127.0.0.1
     "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": _TOKEN,
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU of their own can use all
 }
 
@@ -68,28 +57,27 @@ def connected(address: str, workers: int) -> Iterator[Any]:
 
     `address`: `local`, or of a running Ray; `workers`: CPUs of a local Ray. RunError if it can't be reached or started.
     """
-    own = {**_ENVIRONMENT, **_LOCAL_ENVIRONMENT, "RAY_AUTH_TOKEN": _TOKEN}
-    with _environment(own if address == LOCAL else _ENVIRONMENT):
+    is_local = address == LOCAL
+    with ExitStack() as stack:
+        stack.enter_context(_environment(_LOCAL_ENVIRONMENT if is_local else _ENVIRONMENT))
         if "ray" not in sys.modules:
             os.environ[_IMPORTED_BY] = str(os.getpid())
         import ray
 
-        if ray.is_initialized():
-            yield ray
-        elif address == LOCAL:
-            if os.environ.get(_IMPORTED_BY) != str(os.getpid()):
-                raise RunError(
-                    "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
-                    " ray.init() first, or import it later"
-                )
-            with _started(ray, workers):
-                yield ray
-        else:
-            _init(ray, address, address=address)
-            try:
-                yield ray
-            finally:
-                ray.shutdown()
+        if not ray.is_initialized():
+            given: dict[str, Any] = {"address": address}
+            if is_local:
+                if os.environ.get(_IMPORTED_BY) != str(os.getpid()):
+                    raise RunError(
+                        "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
+                        " ray.init() first, or import it later"
+                    )
+                folder = TemporaryDirectory(prefix=f"mbbq-ray-{os.getpid()}-", ignore_cleanup_errors=True)
+                given |= {"_temp_dir": stack.enter_context(folder), "_node_ip_address": "127.0.0.1"}
+                given |= {"num_cpus": workers, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
+            stack.callback(ray.shutdown)
+            _init(ray, "this machine" if is_local else address, given)
+        yield ray
 
 
 @contextmanager
@@ -106,114 +94,15 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextmanager
-def _started(ray: Any, workers: int) -> Iterator[None]:
-    """Starts Ray on this machine, after removing processes and folders of killed commands."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        with suppress(ValueError, OSError):
-            process = int(path.name.removeprefix(_FOLDER).split("-")[0])
-            if path.stat().st_uid == os.getuid():
-                try:
-                    os.kill(process, 0)
-                except ProcessLookupError:  # it has ended
-                    _end_processes_of(path)
-                    shutil.rmtree(path, ignore_errors=True)
-    for is_last in (False, False, True):  # repeated if Ray's start timed out
-        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
-        given = {"_node_ip_address": "127.0.0.1", "_temp_dir": str(folder), "include_dashboard": False}
+def _init(ray: Any, where: str, given: Mapping[str, Any]) -> None:
+    """Starts or connects Ray; tries again if the machine is so busy that Ray gave up."""
+    for is_last in (False, False, True):
         try:
-            with _environment({_FOLDER_OF: str(folder)}):
-                _init(ray, "this machine", address="local", num_cpus=workers, object_store_memory=_STORE_BYTES, **given)
-            break
-        except BaseException as error:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **given)
+        except Exception as error:  # Ray raises many types
             ray.shutdown()
-            _end_processes_of(folder)
-            shutil.rmtree(folder, ignore_errors=True)
-            if is_last or not isinstance(error, RunError) or _START_TIMEOUT not in str(error):
-                raise
-    try:
-        yield
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _init(ray: Any, where: str, **given: Any) -> None:
-    try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **given)
-    except Exception as error:  # Ray raises many types
-        raise RunError(f"--ray: no Ray at {where}: {str(error).splitlines()[0] if str(error) else error!r}") from error
-
-
-def _end_processes_of(folder: Path) -> None:
-    """Kills the Ray processes that were started for a folder, if the system has /proc."""
-    mark = f"{_FOLDER_OF}={folder}".encode()
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            handle = os.pidfd_open(int(path.name))  # so that the process checked is the one killed
-            try:
-                line, variables = (path / "cmdline").read_bytes(), (path / "environ").read_bytes().split(b"\0")
-                if mark in variables and (line.startswith(b"ray::") or os.fsencode(folder) in line):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            finally:
-                os.close(handle)
-
-
-P = TypeVar("P")
-R = TypeVar("R")
-_PARTS_PER_WORKER: Final = 2
-"""Parts of a worker at a time; the next one is ready when one ends."""
-_MOST_TRIES: Final = 3
-"""Most repetitions of a part after deaths of its worker."""
-
-
-@dataclass(frozen=True)
-class MapWorkers:
-    """A pool of workers that maps a function over parts."""
-
-    ray: str
-    """`local`: started here for this command; else the address of a running Ray."""
-    number: int
-
-    def each(self, prepare: Callable[[], Callable[[P], R]], parts: Iterable[P]) -> Iterator[R]:
-        """The result of each part, in order; each worker calls `prepare` once, and the returned function with parts.
-
-        Raises the errors of workers; RunError if Ray can't be reached, or workers die repeatedly.
-        """
-        with connected(self.ray, self.number) as ray:
-            options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _MOST_TRIES}
-            kind = ray.remote(_MapActor).options(**options)
-            actors = [kind.remote(prepare) for _ in range(self.number)]
-            under_way: deque[Any] = deque()
-            try:
-                for number, part in enumerate(parts):
-                    if len(under_way) == _PARTS_PER_WORKER * len(actors):
-                        yield _result(ray, under_way.popleft())
-                    under_way.append(actors[number % len(actors)].work.remote(part))
-                while under_way:
-                    yield _result(ray, under_way.popleft())
-            finally:
-                for actor in actors:
-                    ray.kill(actor)
-
-
-def _result(ray: Any, reference: Any) -> Any:
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, MbbqGenError):
-            raise error.cause from None
-        raise RunError(f"--ray: a worker failed: {str(error).strip().splitlines()[-1]}") from error
-    except ray.exceptions.RayError as error:
-        raise RunError(f"--ray: a worker died {_MOST_TRIES + 1} times over one part; check the memory") from error
-
-
-class _MapActor:
-    """The actor of `MapWorkers`."""
-
-    def __init__(self, prepare: Callable[[], Callable[[Any], Any]]) -> None:
-        self._work = prepare()
-
-    def work(self, part: Any) -> Any:
-        """The result of a part."""
-        return self._work(part)
+            if is_last or _START_TIMEOUT not in str(error):
+                why = str(error).splitlines()[0] if str(error) else repr(error)
+                raise RunError(f"--ray: no Ray at {where}: {why}") from error
+        else:
+            return

@@ -1,77 +1,23 @@
-"""A Ray worker, which sends the requests of blocks to one provider and writes shards."""
+"""A Ray worker: an actor with a provider of its own, which sends the requests that the driver gives it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import MbbqGenError
-from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.storage import ResponseShards
 
-MOST_REQUESTS: Final = 256
-"""Largest number of requests of a block, which limits the loss if a worker dies."""
-_BLOCKS_PER_SHARE: Final = 2
-"""Divides a worker's share of the remaining requests into blocks, so that all end at about the same time."""
-_FEWEST: Final = 16
-"""Fewest requests of a block, for efficient files and shared prompt prefixes."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Requests for one worker, whose responses become one shard."""
-
-    name: str
-    """Hexadecimal; unique to the session, so that a shard belongs to one block."""
-    requests: tuple[Request, ...]
-
-
-def block_of(requests: Iterable[Request], session: str) -> Block:
-    """Creates a block with its name."""
-    kept = tuple(requests)
-    return Block(stable_digest("\n".join([session, *(request.request_key for request in kept)]))[:16], kept)
-
-
-def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, large ones first.
-
-    Requests of one template, and within it of one question, stay together to share prompt prefixes; the templates with
-    the longest requests come first.
-    """
-    templates: dict[str, dict[str, list[Request]]] = {}
-    for request in requests:
-        instance = request.instance
-        questions = templates.setdefault(f"{instance.benchmark}/{instance.language}/{instance.template_id}", {})
-        questions.setdefault(instance.key, []).append(request)
-    groups = [[request for question in found.values() for request in question] for found in templates.values()]
-    groups.sort(key=lambda group: (-max(map(_length, group)), group[0].request_key))
-    left = sum(map(_length, requests))
-    blocks: list[Block] = []
-    current: list[Request] = []
-    length = 0
-    for request in (request for group in groups for request in group):
-        is_enough = len(current) >= _FEWEST and length * workers * _BLOCKS_PER_SHARE >= left
-        if is_enough or len(current) == MOST_REQUESTS:
-            blocks.append(block_of(current, session))
-            current, left, length = [], left - length, 0
-        current.append(request)
-        length += _length(request)
-    return [*blocks, block_of(current, session)] if current else blocks
-
-
-def _length(request: Request) -> int:
-    """Characters of a request, used in place of tokens."""
-    return sum(len(message.content) for message in request.messages)
+_COLLECT: Final = 0.02
+"""Seconds from the first response of a reply until it is sent; others that arrive meanwhile are sent with it."""
 
 
 @dataclass(frozen=True)
@@ -81,88 +27,93 @@ class WorkerPlan:
     model: str
     options: Mapping[str, JsonValue]
     resources: PackPaths
-    shards: str
-    """Folder or address of the shards, accessible to the worker."""
     has_limit: bool
-    """Whether the run has a cost limit; then workers never resend requests that may be charged."""
+    """Whether the run has a cost limit; then a worker never repeats a request that may have been charged."""
 
 
 @dataclass(frozen=True)
-class BlockResult:
-    """The result of a block, whose responses are in the shard."""
+class WorkerReply:
+    """What has arrived at a worker since its previous reply."""
 
-    shard: str | None
-    answered: int
-    process: int
-    fatal: str | None = None
-    runtime_info: Mapping[str, JsonValue] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    responses: Sequence[Response]
+    notices: Sequence[str]
+    """Lines for the user."""
+    runtime_info: Mapping[str, JsonValue]
+    """With the first responses, and when none is expected."""
+    fatal: str | None
+    """Why no further request can succeed."""
+    in_doubt: Mapping[str, int]
+    """With `fatal`: request key → attempts that may have been charged, as in `ExecutionContext`."""
 
 
-class RemoteBudgets:
-    """The rate limits of all workers together, in an actor."""
+class RemoteLimits:
+    """The rate limits of all workers together, which an actor counts."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     async def take(self, tokens: float) -> float:
-        """Takes a request with these tokens; returns 0, or the seconds to wait if it can't."""
+        """As `RateLimits.take`."""
         return float(await self._actor.take.remote(tokens))
 
     def correct(self, tokens: float, age: float) -> None:
-        """Returns unused tokens that were taken `age` seconds ago."""
+        """As `RateLimits.correct`."""
         self._actor.correct.remote(tokens, age)
 
 
+@dataclass
 class Worker:
-    """The actor of a worker. Its blocks may overlap, so that none waits for the last responses of another."""
+    """The actor of a worker."""
 
-    def __init__(self, plan: WorkerPlan, budgets: Any = None) -> None:
-        """`budgets`: the actor with the rate limits of all workers together; None: no limits."""
-        self._plan = plan
-        self._provider: Provider | None = None
-        self._notices: list[str] = []
+    plan: WorkerPlan
+    limits: Any = None
+    """The actor with the rate limits of all workers together; None: no limits."""
+    _provider: Provider | None = None
+    _context: ExecutionContext = field(init=False)
+    _notices: list[str] = field(default_factory=list)
+    _arrived: list[Response] = field(default_factory=list)
+    _has_answered: bool = False
+    _fatal: str | None = None
+    _sending: set[asyncio.Task[None] | None] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a response has arrived or a task has ended."""
+
+    def __post_init__(self) -> None:
         self._context = ExecutionContext(
             notify=self._notices.append,
-            may_resend=(lambda _: False) if plan.has_limit else None,
-            shared_limits=None if budgets is None else RemoteBudgets(budgets),
+            may_resend=(lambda _: False) if self.plan.has_limit else None,
+            shared_limits=None if self.limits is None else RemoteLimits(self.limits),
         )
-        self._running: set[asyncio.Task[None]] = set()
 
-    async def ready(self) -> None:
-        """Returns when the worker has started; the model is opened with the first block."""
-
-    async def answer(self, block: Block) -> BlockResult:
-        """Sends a block and writes its shard; after `stop`, with the responses received until then."""
-        fatal = None
-        arrived: list[tuple[Response, str]] = []
-        task = asyncio.create_task(self._send(block.requests, arrived))
-        self._running.add(task)
-        try:
-            with suppress(asyncio.CancelledError):
-                await task
-        except MbbqGenError as error:
-            fatal = str(error)
-        finally:
-            self._running.discard(task)
-        name = None
-        if arrived:
-            name = await asyncio.to_thread(ResponseShards(self._plan.shards).write, block.name, arrived)
-        notices = tuple(self._notices)
+    async def exchange(self, requests: Sequence[Request]) -> WorkerReply:
+        """Starts to send these requests, and returns what has arrived; waits for a response if one is expected."""
+        if requests:
+            self._sending.add(asyncio.create_task(self._send(requests)))
+        while self._sending and not self._arrived and self._fatal is None:
+            self._changed.clear()
+            await self._changed.wait()
+        if self._sending:
+            await asyncio.sleep(_COLLECT)
+        facts: dict[str, JsonValue] = {}
+        if self._provider is not None and not (self._has_answered and self._sending):  # they take milliseconds
+            facts = self._provider.runtime_info()
+        self._has_answered |= bool(self._arrived)
+        in_doubt = {} if self._fatal is None else dict(self._context.in_doubt)
+        reply = WorkerReply(self._arrived.copy(), self._notices.copy(), facts, self._fatal, in_doubt)
+        self._arrived.clear()
         self._notices.clear()
-        facts = self._provider.runtime_info() if self._provider is not None else {}
-        return BlockResult(name, len(arrived), os.getpid(), fatal, facts, notices)
+        return reply
 
-    async def stop(self) -> None:
-        """Cancels the running blocks."""
-        for task in list(self._running):
-            task.cancel()
-
-    async def _send(self, requests: tuple[Request, ...], arrived: list[tuple[Response, str]]) -> None:
-        if self._provider is None:
-            self._provider = open_provider(self._plan.model, self._plan.options, self._plan.resources)
-        # a local model runs similar requests together: generation first, then loglikelihoods
-        in_order = sorted(requests, key=lambda request: request.prompt.method != "generate")
-        async with aclosing(self._provider.generate(in_order, self._context)) as responses:
-            async for response in responses:
-                arrived.append((response, datetime.now(UTC).isoformat(timespec="milliseconds")))
+    async def _send(self, requests: Sequence[Request]) -> None:
+        try:
+            if self._provider is None:
+                self._provider = open_provider(self.plan.model, self.plan.options, self.plan.resources)
+            async with aclosing(self._provider.generate(requests, self._context)) as responses:
+                async for response in responses:
+                    self._arrived.append(response)
+                    self._changed.set()
+        except Exception as error:  # an error of the package too must reach the driver
+            self._fatal = str(error) if isinstance(error, MbbqGenError) else f"a worker failed: {error!r}"
+        finally:
+            self._sending.discard(asyncio.current_task())
+            self._changed.set()
