@@ -227,25 +227,12 @@ def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(term, text) for term, text in facts.items() if text]
 
 
-_MATCHES = {
-    "same_request": "sent the very same messages",
-    "same_prompt": "same question, variant, labels and order; the messages differ",
-    "same_variant": "same question and variant; another order or other labels",
-    "same_question": "same question in another prompt variant",
-    "only_first": "only in the first run",
-    "only_second": "only in the second run",
-}
-
-
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Differences of two runs: settings and files, scores over paired answers, changed answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         left = side.requests - side.answered
         part = f", {left:,} requests without an answer" if left > 0 else ""
-        names = [
-            one.model + (f" ({one.fingerprint})" if one.fingerprint else "") for one in side.answering if one.model
-        ]
-        answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
+        answered = f"; answered as {shortened(', '.join(side.answering), 120)}" if side.answering else ""
         model = shortened(side.model, 120)
         yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
     if found.serving is not None:
@@ -256,10 +243,10 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         yield Table("", "name", "first", "second", rows=without_repeats(differing, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
-    yield f"\nPaired answers: {found.matched.pairs:,}\n"
-    for name, title in _MATCHES.items():
-        if count := getattr(found.matched, name):
-            yield f"{count:>9,}  {title}"
+    yield f"\nPaired answers: {found.pairs:,}, by {', '.join(found.paired_by)}\n"
+    for count, title in ((found.only_first, "first"), (found.only_second, "second")):
+        if count:
+            yield f"{count:>9,}  only in the {title} run"
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
@@ -276,17 +263,15 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         changed.add_row(*group.group.values(), *counts)
     yield scores
     yield from caution_lines(found)
-    yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
+    yield f"\nChanged answers: {found.flipped:,} of {found.pairs:,}\n"
     yield changed
     if found.flips:
         flips = Table("first", "second", "answers", "re-extracted", "for example")
         for flip in found.flips:
-            example = flip.examples[0] if flip.examples else None
-            shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, shown)
+            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, flip.examples[0][1])
         yield from ("", flips)
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
-        yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
+        yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0][1]}"
 
 
 def _outcome(name: str) -> str:
