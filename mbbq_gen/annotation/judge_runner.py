@@ -28,7 +28,7 @@ from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counte
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate, price_note
-from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
+from mbbq_gen.runs.executor import cost_guard_with, execute_planned
 from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
@@ -234,7 +234,7 @@ class JudgeRunner:
             if progress.failed:
                 line = f"{progress.failed} requests failed; repeat the command to retry them"
                 finished = progress.answered + progress.failed
-                if not progress.answered or is_above(progress.failed, finished, execution.max_error_rate):
+                if not progress.answered or progress.failed > execution.max_error_rate * finished:
                     raise RunError(f"{line} (--max-error-rate sets the share)")
                 say(line)
             return table.judge

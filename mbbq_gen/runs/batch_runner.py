@@ -332,7 +332,7 @@ class BatchRunner:
             limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
             most = min(limit for limit in limits if limit is not None)
             number, name = self.ledger.next_name()
-            path, keys, cost, size = self.folder / f"{name}.jsonl", list[str](), 0.0, 0
+            path, keys, size = self.folder / f"{name}.jsonl", list[str](), 0
             with path.open("wb") as stream:
                 while request is not None and len(keys) < most:
                     line = self.service.line(request)
@@ -340,10 +340,9 @@ class BatchRunner:
                         break
                     stream.write(line)
                     keys.append(request.request_key)
-                    cost += self.cost_guard.most(request) if self.cost_guard else 0.0
                     size += len(line)
                     request = next(requests, None)
-            batch = self.ledger.plan(number, name, keys, size, cost)
+            batch = self.ledger.plan(number, name, keys, size)
             try:
                 await self._send(batch, path)
                 made += 1

@@ -113,8 +113,8 @@ class InFlightLog:
         self._under_way: dict[str, list[TokenUsage]] = {}
         self._in_doubt: Mapping[str, int] | None = None
         """Without a cost limit: request key → attempts that may be charged."""
-        self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
-        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
+        self._concurrency = 0
+        """Most requests in flight; without a limit only."""
         self._longest: dict[str | None, int] = {}
         """Reasoning effort → characters of its longest request."""
         self._largest = TokenUsage()
@@ -132,15 +132,16 @@ class InFlightLog:
             self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
-    def watch(self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> Iterator[Request]:
+    def watch(
+        self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int], concurrency: int
+    ) -> Iterator[Request]:
         """The requests of a run without a limit; stores a bound for the tokens of those in flight.
 
-        Each commit of responses includes the requests expected before the next one, so no request waits for the disk.
+        It is `concurrency` times that of the largest request so far, so few requests wait for the disk.
         `in_doubt`: request key → attempts that may be charged.
         """
-        self._in_doubt = in_doubt
+        self._in_doubt, self._concurrency = in_doubt, concurrency
         for request in requests:
-            self._n_in_flight += 1
             effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
             if length > self._longest.get(effort, -1):
                 self._longest[effort] = length
@@ -149,8 +150,8 @@ class InFlightLog:
                     input_tokens=max(most.input_tokens, before.input_tokens),
                     output_tokens=max(most.output_tokens, before.output_tokens),
                 )
-            if self._n_in_flight > self._n_covered:
-                self._write()
+                if self._largest != before:
+                    self._write()
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
@@ -163,7 +164,7 @@ class InFlightLog:
         """Ends a session; removes requests that were not sent, or sent without cost."""
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
         if self._in_doubt is not None or kept != self._under_way:
-            self._n_in_flight = self._n_expected = 0
+            self._concurrency = 0
             self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
             self._write()
 
@@ -178,10 +179,6 @@ class InFlightLog:
                 else:
                     self._in_batches += TokenUsage.of(response.unmetered_usage)
         changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
-        if self._in_doubt is not None:
-            self._n_in_flight = max(0, self._n_in_flight - len(responses))
-            self._n_expected = max(16, 2 * len(responses))
-            changed = True
         self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
 
     def add_lost_in_batch(self, most: Usage | None) -> None:
@@ -197,8 +194,7 @@ class InFlightLog:
             under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
             under_way = under_way.model_copy(update={"requests": len(self._under_way)})
         else:
-            self._n_covered = self._n_in_flight + self._n_expected
-            count = max(self._n_covered, sum(self._in_doubt.values()))
+            count = max(self._concurrency, sum(self._in_doubt.values()))
             under_way = self._largest.times(count).model_copy(update={"requests": count})
         return UnmeteredUsage(
             lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess

@@ -12,7 +12,7 @@ from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.http.errors import max_usage, unmetered_usage
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, InFlightLog, load_unmetered
-from mbbq_gen.runs.executor import held_by_batches
+from mbbq_gen.runs.executor import open_cost_guard
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
@@ -116,8 +116,9 @@ def test_batches_made_without_a_limit_count_as_soon_as_there_is_one(run_path: Pa
     with fake_server({"batches": {"delay_s": 3600}}, run=run_path) as server:
         assert go(*command(run_path, server, prices, "--max-tokens", 100, "--batch"))[0] == 0
         asked = api_support.provider("openai:fake", base_url=server.openai, max_tokens=100)
-    with RunFolder(run_path).open_store(read_only=True) as store:
-        held = held_by_batches(store, asked.max_usage, ONE)
+    with RunFolder(run_path).open_store() as store:
+        config = RunFolder(run_path).manifest().config
+        held = open_cost_guard(store, asked, config, 1e9, for_batches=True).spent
         requests = len(list(store.pending()))
     assert requests > 70
     assert held > 100 * (requests - 1)
@@ -253,18 +254,18 @@ def test_long_answers_pass_the_limit_by_those_under_way_only(usage: str, tmp_pat
 
 def test_a_kill_of_a_run_without_a_limit_leaves_its_requests_on_the_bill(store: RunStore) -> None:
     log, in_doubt = InFlightLog(store), dict[str, int]()
-    wanted = log.watch(iter(api_support.requests(500)), lambda _: MOST, in_doubt)
+    wanted = log.watch(iter(api_support.requests(500)), lambda _: MOST, in_doubt, 64)
     sent = [next(wanted) for _ in range(100)]
     log.store_responses([answer(request, 10) for request in sent[:60]])
     found = load_unmetered(store).under_way
-    assert 40 <= found.requests <= 40 + 2 * 60
+    assert found.requests == 64
     assert found.output_tokens == 40 * found.requests
     assert InFlightLog(store).n_unmetered == found.requests
 
 
 def test_a_stop_leaves_those_under_way(store: RunStore) -> None:
     log, in_doubt = InFlightLog(store), dict[str, int]()
-    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt))
+    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt, 64))
     in_doubt |= {request.request_key: 1 for request in sent[:7]}
     log.end(in_doubt)
     assert load_unmetered(store).requested.requests == 7
