@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.prompts.sampling import KINDS
@@ -29,7 +28,6 @@ from mbbq_gen.runs.extraction import extract_run, observations
 from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.stopping_rule import (
     ALPHA,
-    SETTINGS,
     StoppingRecord,
     StoppingRule,
     StoppingTarget,
@@ -54,7 +52,6 @@ from mbbq_gen.statistics.sequential import (
     is_undecidable,
     median_unbiased,
     variance_of_width,
-    variance_to_find,
     width_at_end,
 )
 from mbbq_gen.storage.ledgers import CandidateRequest, Stratum, candidate_requests
@@ -227,8 +224,6 @@ class AdaptiveRun:
                 requests.setdefault(request.request_key, request)
         growth = BATCH_GROWTH if self.in_batches else GROWTH
         self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
-        if rule.kind != "answers" and not store.progress().pending:
-            self._check_reachable()
         say(f"in rounds, until {describe_rule(rule)}")
         while True:
             if store.progress().pending:
@@ -246,22 +241,6 @@ class AdaptiveRun:
             rows = [(request.request_key, rounds.last) for request in taken]
             store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
-
-    def _check_reachable(self) -> None:
-        """Raises ConfigError if no target can be reached because all groups have too few templates."""
-        rule, rounds = self.rule, self.rounds
-        names = ("benchmark", "split", *rule.group_by)
-        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata({})}
-        most = max((len(rounds.offered(dict(group))) for group in groups), default=None)
-        if most is not None and most < FEWEST_TEMPLATES:
-            each = rule.group_by[-1] if rule.group_by else "split"
-            raise ConfigError(
-                SETTINGS[rule.kind],
-                None,
-                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
-                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
-                " more",
-            )
 
     def _next_strata(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
         """The strata of the next round: those with the fewest answers in each unsettled target."""
@@ -339,18 +318,13 @@ class AdaptiveRun:
         is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
         is_decision = rule.kind == "decision"
-        effect = rule.detectable_effect if is_decision else None
-        alpha = ALPHA / family if is_decision else ALPHA
-        rho = FOR_DECISION if is_decision or rule.looked else FOR_WIDTH
+        alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)
         seen, past = list[InterimEstimate](), list[Interval]()
         for estimate, _ in new:
             seen.append(estimate)
             interval = self._interval(seen, alpha, rho)
             past.append(interval)
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
-            # a variance of 0 does not show that there are enough requests
-            if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
-                verdict, explanation = "not found", f"not found; {effect:g} would have been found in 90 % of such runs"
             if verdict == "reached" and rule.kind != "answers":
                 break
         if verdict == "futile" and rule.kind == "ci_width":
@@ -380,10 +354,8 @@ class AdaptiveRun:
     def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
         """The interval of the last look."""
         rule, estimate = self.rule, looks[-1]
-        if rule.kind == "answers" and not rule.looked:  # a sample of fixed size
+        if rule.kind == "answers":  # a sample of fixed size
             return interval_at(estimate, critical_value(ALPHA))
-        if rule.kind == "decision" and rule.aimed is not None:
-            return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
         # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
         wanted = rule.equivalence_margin if rule.kind == "decision" else rule.width
         aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
@@ -421,7 +393,7 @@ class AdaptiveRun:
         offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{reason}, after {n_rounds} and {requests:,} of {offered:,} requests"
-        is_fixed = (rule.kind == "answers" and not rule.looked) or targets is None
+        is_fixed = rule.kind == "answers" or targets is None
         stopping = StoppingRecord(
             rule=rule,
             rounds=number,
@@ -447,6 +419,4 @@ def _reason(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> s
     if n_reached == len(verdicts):
         return "reached"
     reached = f"reached for {n_reached} of {len(verdicts)}" if n_reached else ""
-    if set(verdicts) <= {"reached", "not found"}:
-        return f"{reached}{'; ' if reached else ''}enough requests to find {rule.detectable_effect:g} in 90 %"
     return f"{reached}, and no more can be" if reached else "can't be reached"
