@@ -110,7 +110,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         ),
     ),
     ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
-    ("Status: `status --json`", status, ("RunStatus", "BatchLine", "JudgeStatus")),
+    ("Status: `status --json`", status, ("RunStatus", "BatchLine")),
     ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )
 """Heading, module and records of the page of JSON fields."""

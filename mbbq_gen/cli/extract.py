@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -44,7 +44,7 @@ class Extract(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen extract my-run --only unparsed --languages nl,tr\n"
+        "  mbbq-gen extract my-run --languages nl,tr\n"
         "  mbbq-gen extract my-run --extractor first-label\n"
         "  mbbq-gen extract my-run --ray local --workers 8\n"
         "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
@@ -54,12 +54,6 @@ class Extract(PackCommand):
         "What to extract",
         "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
         metavar="FILE",
-    )
-    only: tuple[Outcome, ...] | None = option(
-        "What to extract",
-        "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
-        "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
-        metavar="NAME,…",
     )
     languages: RunLanguages = None
     extractor: str = option(
@@ -82,8 +76,8 @@ class Extract(PackCommand):
             if self.output is not None:
                 raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
             self._extract_run(self.run_path, extractor, helpers)
-        elif self.only or self.languages or helpers:
-            raise UsageError("--only, --languages, --ray: are for a run; with --jsonl, select or split the lines")
+        elif self.languages or helpers:
+            raise UsageError("--languages, --ray: are for a run; with --jsonl, select or split the lines")
         else:
             self._extract_lines(extractor)
 
@@ -94,7 +88,7 @@ class Extract(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, resources, only, count = RunFolder(path).require(), self.resources, _outcomes(self.only), 0
+        folder, resources, count = RunFolder(path).require(), self.resources, 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -105,15 +99,13 @@ class Extract(PackCommand):
             languages = store.languages()
             if self.languages and words(self.languages):
                 languages = all_of("language of the run", self.languages, languages)
-            versions = extract_run(
-                store, resources, step, extractor=extractor, languages=languages, only=only, helpers=helpers
-            )
+            versions = extract_run(store, resources, step, extractor=extractor, languages=languages, helpers=helpers)
             last = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
             previous = {code: version for code, version in last.items() if version is not None}
             changes = [
                 change
                 for code, old in previous.items()
-                for change in extraction_changes(store, code, old, versions[code], only or None)
+                for change in extraction_changes(store, code, old, versions[code])
             ]
         compared = sum(change.count for change in changes)
         changed = sum(change.count for change in changes if change.is_change)
@@ -158,16 +150,6 @@ class Extract(PackCommand):
                 f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
                 "`mbbq-gen language new` adds one"
             )
-
-
-def _outcomes(given: Iterable[Outcome] | None) -> list[Outcome]:
-    """The given outcomes, with `unparsed` replaced by all outcomes that choose no option."""
-    from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
-
-    chosen = set(given or ())
-    if "unparsed" in chosen:
-        chosen |= set(UNPARSED_OUTCOMES)
-    return [outcome for outcome in get_args(Outcome) if outcome in chosen]
 
 
 class Explain(PackCommand):
@@ -283,14 +265,16 @@ class Explain(PackCommand):
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
-        from mbbq_gen.runs.extraction import question_of
+        from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
         current = extract_missing(folder, self.resources)
         if self.language:
             codes = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in codes}
-        outcomes = _outcomes(self.outcome)
+        chosen = set(self.outcome or ())
+        chosen |= set(UNPARSED_OUTCOMES) if "unparsed" in chosen else set()
+        outcomes = [outcome for outcome in get_args(Outcome) if outcome in chosen]
         with folder.open_store(read_only=True) as store:
             found = [
                 extraction

@@ -217,7 +217,7 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     yield f"prompt      version {found.prompt_version} (sha256 {found.prompt_sha256[:12]})"
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
-    yield from price_lines(tokens, found.cost, found.duration)
+    yield from price_lines(tokens, found.cost, found.hours)
     groups = Table("language", "requests", "tokens in", "tokens out")
     for one in tokens.groups:
         groups.add_row(one.language, one.requests, one.input_tokens, one.output_tokens)

@@ -14,9 +14,8 @@ from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.power import Question
     from mbbq_gen.runs.budget import CostReport
-    from mbbq_gen.runs.estimate import Cost, CostEstimate, Duration, FollowUpEstimate, SampleSizeEstimate, TokenEstimate
+    from mbbq_gen.runs.estimate import Cost, CostEstimate, TokenEstimate
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.setup import DesignReport
@@ -68,30 +67,24 @@ def _uncounted(cost_report: CostReport) -> str:
 
 
 def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
-    """Requests, tokens and cost of a planned run by language and variant, then of smaller samples."""
+    """Requests, tokens and cost of a planned run by language and variant."""
     tokens = found.tokens
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
-    yield from price_lines(tokens, found.cost, found.duration)
-    if (follow_up := found.follow_up) is not None:
-        rate = "by the pilot" if follow_up.rates == "measured" else "assumed; --pilot RUN measures it"
-        on_top = "" if follow_up.cost is None else f", {dollars(follow_up.cost.online)} on top"
-        yield f"follow-up   {follow_up.requests:,} requests ({rate}), {_in_and_out(follow_up)}{on_top}"
+    yield from price_lines(tokens, found.cost, found.hours)
     groups = Table("language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out")
     for one in tokens.groups:
         counts = (one.requests, one.input_tokens, one.output_tokens)
         groups.add_row(one.language, one.variant, one.reasoning or DASH, one.method, *counts)
     yield from ("", groups)
-    if found.samples:
-        yield from _sample_blocks(found.samples)
     yield from ("", *found.notes)
 
 
-def _in_and_out(tokens: TokenEstimate | FollowUpEstimate | CostReport) -> str:
+def _in_and_out(tokens: TokenEstimate | CostReport) -> str:
     return f"{_tokens(tokens.input_tokens)} tokens in, {_tokens(tokens.output_tokens)} out"
 
 
-def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
+def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | None) -> Iterator[str]:
     """Tokens, price and duration of a planned run."""
     yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
@@ -103,28 +96,12 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
         ):
             if expected is not None:
                 yield f"{name}{dollars(expected)}" + ("" if most_cost is None else f", at most {dollars(most_cost)}")
-    if duration is not None:
-        yield f"time        {hours(duration.hours)}, by {duration.limit}"
-
-
-def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
-    names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
-    titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
-    table = Table(*titles, title="what a balanced sample (--sample N) would cost and tell")
-    for sample in samples:
-        widths = [None if sample.half_widths is None else f"{sample.half_widths[name]:.3f}" for name in names]
-        price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
-        size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        table.add_row(sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *widths)
-    yield table
-    yield (
-        "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
-        " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
-    )
+    if hours_left is not None:
+        yield f"time        {hours(hours_left)}, at the limits of requests and tokens"
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, judges, batches."""
+    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
@@ -160,12 +137,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
             rate = DASH if worker.per_minute is None else f"{worker.per_minute:,.0f} a minute"
             deaths = f", died {worker.deaths} times" if worker.deaths else ""
             yield f"  {worker.number:<10}{worker.answered:,} answers in {worker.blocks:,} blocks, {rate}{deaths}"
-    for judge in status.judges:
-        parts = [f"{_part(judge.answered, judge.requests, ' answered')}"]
-        parts += [f"{judge.failed:,} failed"] if judge.failed else []
-        parts += [f"{judge.unparsed:,} answers unparsed by it"] if judge.unparsed else []
-        parts += [dollars(judge.cost)] if judge.cost is not None else []
-        yield f"judge       {judge.name} ({judge.model}): {', '.join(parts)}"
     if status.batches:
         yield from ("", *batch_blocks(status.batches))
 
@@ -306,10 +277,8 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         f"there are {found.templates} templates with {found.questions:,} questions that count for it,"
         f" {found.prompt_variants} wordings, {found.orders} option order{'s' if found.orders > 1 else ''}"
     )
-    for price in found.prices:
-        cost = "" if price.cost is None else f", {dollars(1000 * price.cost)} for a thousand"
-        amounts = f"{price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out"
-        yield f"a request in {price.language}: {amounts}{cost}"
+    if found.request_cost is not None:
+        yield f"a thousand requests cost {dollars(1000 * found.request_cost)} on average"
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
     titles = ("", "templates", "answers each", "wordings", "of a question", "orders", "requests")

@@ -111,13 +111,8 @@ class InFlightLog:
         before = load_unmetered(store)
         self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
         self._under_way: dict[str, list[TokenUsage]] = {}
-        self._in_doubt: Mapping[str, int] | None = None
-        """Without a cost limit: request key → attempts that may be charged."""
-        self._concurrency = 0
-        """Most requests in flight; without a limit only."""
-        self._longest: dict[str | None, int] = {}
-        """Reasoning effort → characters of its longest request."""
-        self._largest = TokenUsage()
+        self._watched: dict[str, Request] = {}
+        """Without a cost limit: request key → request without a response."""
         if before.under_way.requests:
             self._write()
 
@@ -132,26 +127,10 @@ class InFlightLog:
             self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
-    def watch(
-        self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int], concurrency: int
-    ) -> Iterator[Request]:
-        """The requests of a run without a limit; stores a bound for the tokens of those in flight.
-
-        It is `concurrency` times that of the largest request so far, so few requests wait for the disk.
-        `in_doubt`: request key → attempts that may be charged.
-        """
-        self._in_doubt, self._concurrency = in_doubt, concurrency
+    def watch(self, requests: Iterator[Request]) -> Iterator[Request]:
+        """The requests of a run without a limit; those that may be charged are stored at the end of the session."""
         for request in requests:
-            effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
-            if length > self._longest.get(effort, -1):
-                self._longest[effort] = length
-                most, before = TokenUsage.of(max_usage(request)), self._largest
-                self._largest = TokenUsage(
-                    input_tokens=max(most.input_tokens, before.input_tokens),
-                    output_tokens=max(most.output_tokens, before.output_tokens),
-                )
-                if self._largest != before:
-                    self._write()
+            self._watched[request.request_key] = request
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
@@ -160,12 +139,17 @@ class InFlightLog:
             self._under_way.pop(key, None)
         self._write()
 
-    def end(self, in_doubt: Mapping[str, int]) -> None:
-        """Ends a session; removes requests that were not sent, or sent without cost."""
+    def end(self, in_doubt: Mapping[str, int], max_usage: MaxUsage) -> None:
+        """Ends a session; removes requests that were not sent, or sent without cost.
+
+        `in_doubt`: request key → attempts that may be charged.
+        """
+        for key in in_doubt.keys() & self._watched:
+            self._under_way[key] = [TokenUsage.of(max_usage(self._watched[key]))] * in_doubt[key]
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
-        if self._in_doubt is not None or kept != self._under_way:
-            self._concurrency = 0
+        if self._watched or kept != self._under_way:
             self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
+            self._watched.clear()
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
@@ -173,6 +157,7 @@ class InFlightLog:
         before, n_before = (self._lost, self._in_batches), len(self._under_way)
         for response, _ in responses:
             self._under_way.pop(response.request_key, None)
+            self._watched.pop(response.request_key, None)
             if response.unmetered_usage is not None and not response.cached:
                 if response.batch is None:
                     self._lost += unmetered_of(response, self.excess)
@@ -190,14 +175,10 @@ class InFlightLog:
         self._store.set_meta(_UNMETERED_META, self._state())
 
     def _state(self) -> str:
-        if self._in_doubt is None:
-            under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
-            under_way = under_way.model_copy(update={"requests": len(self._under_way)})
-        else:
-            count = max(self._concurrency, sum(self._in_doubt.values()))
-            under_way = self._largest.times(count).model_copy(update={"requests": count})
+        under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
+        under_way = under_way.model_copy(update={"requests": len(self._under_way)}).times(self.excess)
         return UnmeteredUsage(
-            lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
+            lost=self._lost, under_way=under_way, in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
 
 

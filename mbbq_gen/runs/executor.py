@@ -71,8 +71,8 @@ class ErrorRateGuard:
         too_many = self._finished >= _MIN_REQUESTS and failed > self.share * self._finished
         if too_many or (self.share < 1 and failed == self._finished >= all_failed):
             raise RunError(
-                f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
-                f" received responses are kept, {self.retry_hint} (--max-error-rate sets the share)"
+                f"stopped: {failure_line(self._failures, self._finished)}; received responses are kept,"
+                f" {self.retry_hint} (--max-error-rate sets the share)"
             )
 
 
@@ -107,36 +107,25 @@ class TruncationMonitor:
             )
 
 
-def most_frequent(failures: Mapping[str, int]) -> str:
-    """The most frequent kind of failure with its most frequent message, in one line."""
+def failure_line(failures: Mapping[str, int], finished: int) -> str:
+    """One line about failed requests, with the most frequent message of the most frequent kind."""
     kinds: Counter[str] = Counter()
-    for line, count in failures.items():
-        kinds[failure_kind(line)] += count
+    for message, count in failures.items():
+        kinds[failure_kind(message)] += count
     (kind, count), *_ = kinds.most_common(1)
-    lines = {line: count for line, count in failures.items() if failure_kind(line) == kind}
-    example = textwrap.shorten(max(lines, key=lines.__getitem__), _MAX_MESSAGE, placeholder=" …")
-    return f"most often ({count:,}): {example}"
+    messages = [message for message in failures if failure_kind(message) == kind]
+    example = textwrap.shorten(max(messages, key=failures.__getitem__), _MAX_MESSAGE, placeholder=" …")
+    return f"{kinds.total():,} of {finished:,} requests failed, most often ({count:,}): {example}"
 
 
-def check_failures(store: RunStore, share: float, retry_hint: str, left_out: int = 0) -> str | None:
-    """One line about the failed requests of a finished run; None if there are none.
-
-    Args:
-        store: the run.
-        share: largest share of failed requests.
-        retry_hint: how to send failed requests again.
-        left_out: failed requests that are being sent again, not counted.
-
-    Raises:
-        RunError: if more than the share failed, or all.
-    """
+def check_failures(store: RunStore, share: float, retry_hint: str) -> str | None:
+    """One line about the failed requests of a finished run, None without any; RunError if more than `share` failed."""
     progress = store.progress()
-    failed = progress.failed - left_out
-    finished = progress.answered + failed
-    if not failed:
+    if not progress.failed:
         return None
-    line = f"{failed:,} of {finished:,} requests failed, {most_frequent(recorded_failures(store))}"
-    if failed == finished or failed > share * finished:
+    finished = progress.answered + progress.failed
+    line = failure_line(recorded_failures(store), finished)
+    if not progress.answered or progress.failed > share * finished:
         raise RunError(f"{line}; received responses are kept, {retry_hint} (--max-error-rate sets the share)")
     return f"{line}; {retry_hint}"
 
@@ -193,8 +182,7 @@ class Executor:
         scored = (request for request in self.store.pending() if request.prompt.method != "generate")
         pending: Iterator[Request] = chain(text, scored)
         if guard is None and is_paid:
-            most = min(self.provider.capabilities.max_connections or 1, self.store.progress().pending)
-            pending = self.in_flight.watch(pending, self.provider.max_usage, context.in_doubt, most)
+            pending = self.in_flight.watch(pending)
         try:
             await self.provider.check_methods(self.methods)
             while True:
@@ -205,7 +193,7 @@ class Executor:
                     return
         finally:
             if is_paid:
-                self.in_flight.end(context.in_doubt)
+                self.in_flight.end(context.in_doubt, self.provider.max_usage)
             if self.close:
                 await self.provider.aclose()
 
@@ -295,15 +283,8 @@ async def execute_planned(
 ) -> None:
     """Sends the pending requests of a run, its follow-ups or a judge, and shows progress.
 
-    Args:
-        source: the requests.
-        provider: the model.
-        config: the configuration of the run.
-        watcher: shows progress and messages.
-        cost_guard: the budget; None without a limit.
-        on_stored: called with responses once they are stored.
-        close: whether to close the provider afterwards.
-        folder: folder in which the provider may write a log.
+    `on_stored` gets responses once they are stored. `close`: whether to close the provider afterwards. `folder`: where
+    the provider may write a log.
     """
     progress = source.progress()
     if progress.answered:
@@ -332,11 +313,7 @@ async def execute_planned(
 def open_cost_guard(
     store: RunStore, provider: Provider, config: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
-    """The remaining budget of a run: limit − cost so far − highest cost of open batches.
-
-    Raises:
-        UsageError: the price of the model is unknown, or nothing limits the length of an answer.
-    """
+    """The remaining budget of a run (limit − cost so far − highest cost of open batches), as `cost_guard_with`."""
     prices, base_url = read_prices(config.prices), provider.capabilities.base_url
     before = cost_report(store, provider.kind, provider.model, prices, base_url).most
     guard = cost_guard_with(store, provider, config, limit, before, for_batches=for_batches)
@@ -354,7 +331,10 @@ def cost_guard_with(
     *,
     for_batches: bool = False,
 ) -> CostGuard:
-    """The remaining budget: the limit minus the highest cost so far (`before`); raises as `open_cost_guard`."""
+    """The remaining budget: the limit minus the highest cost so far (`before`).
+
+    UsageError if the price of the model is not known, or nothing limits the length of an answer.
+    """
     price, name, max_usage = known_price(provider, config), provider.name, provider.max_usage
     request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:

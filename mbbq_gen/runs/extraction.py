@@ -174,29 +174,18 @@ def extract_run(
     *,
     extractor: str = ENGINE,
     languages: Sequence[str] | None = None,
-    only: Sequence[Outcome] = (),
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """Extracts the responses without an extraction of the current extractor version.
+    """Extracts the responses without an extraction of the current version; returns language → extractor version.
 
-    Args:
-        store: the run.
-        resources: the language packs.
-        step: called with the number of extractions of each stored batch.
-        extractor: name of the extractor.
-        languages: None for all languages of the run.
-        only: only responses to which the previous extraction gave one of these outcomes.
-        helpers: worker processes; None extracts in this process.
-
-    Returns:
-        Language → extractor version.
+    `step` gets the number of extractions of each stored batch. `languages`: None for all; `helpers`: worker processes,
+    None for this process.
     """
     versions = extractor_versions(store.languages() if languages is None else languages, resources, extractor)
 
     def batches() -> Iterator[PendingExtractions]:
         for language, version in versions.items():
-            previous = previous_extraction(store, language, version, resources) if only else None
-            unextracted = store.without_extraction(version, language, previous, only)
+            unextracted = store.without_extraction(version, language)
             while batch := tuple(islice(unextracted, _BATCH_SIZE if helpers is None else _WORKER_BATCH_SIZE)):
                 yield language, batch
 
@@ -205,8 +194,7 @@ def extract_run(
     for language, extractions in done:
         store_extractions(store, language, versions[language], extractions)
         step(len(extractions))
-    if not only:
-        extract_scores(store, step)
+    extract_scores(store, step)
     return versions
 
 

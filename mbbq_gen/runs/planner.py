@@ -23,7 +23,7 @@ import mbbq_gen
 from mbbq_gen.benchmarks.control.coverage import ControlCoverage
 from mbbq_gen.benchmarks.rows import LazyInstance, with_files
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, file_digest
 from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy, SamplingUnit
 from mbbq_gen.core.records import Instance, Message, Method, Prompt
@@ -89,10 +89,6 @@ class InputTally:
             own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
             self.files |= {f"{choice.name}/{path.name}": file_digest(path) for path in own}
             return
-        if not opened:
-            raise RunError(
-                f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
-            )
         self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
 
     def build(self, question: LazyInstance) -> tuple[Instance, str]:

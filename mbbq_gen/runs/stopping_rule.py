@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -119,18 +118,17 @@ def describe_rule(rule: StoppingRule) -> str:
 GROUPS: Final = ("language", "category")
 """Groupings that a rule can have."""
 _OPTIONAL: Final = ("equivalence_margin", "average")
-_QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
 
 def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
     """The languages that a question compares; None for a bias compared with 0."""
-    setting = SETTINGS["decision"]
-    found = None if question is None else _QUESTION.fullmatch(question)
-    if question is not None and found is None:
-        raise ConfigError(setting, question, 'write "bias != 0", or two languages such as "en != tr"')
-    if found is None or found.groups() == ("bias", "0"):
+    if question is None:
         return None, None
-    first, second = found.groups()
+    setting, (first, is_compared, second) = SETTINGS["decision"], map(str.strip, question.partition("!="))
+    if (first, second) == ("bias", "0"):
+        return None, None
+    if not is_compared:
+        raise ConfigError(setting, question, 'write "bias != 0", or two languages such as "en != tr"')
     if unknown := next((code for code in (first, second) if code not in languages), None):
         hint = f'{unknown} is none of the run\'s languages ({", ".join(languages)}); write "bias != 0", or two of them'
         raise ConfigError(setting, question, hint)
@@ -161,14 +159,8 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
         given["metrics"] = tuple(checked("metric", config.metric, list(METRICS)))
     if config.group_by:
         given["group_by"] = tuple(checked("group_by", config.group_by, GROUPS))
-    return StoppingRule(
-        kind=kinds[named[0]],
-        width=config.stop_at_ci_width,
-        first=first,
-        second=second,
-        answers=config.answers_per_template,
-        **given,
-    )
+    width, answers = config.stop_at_ci_width, config.answers_per_template
+    return StoppingRule(kind=kinds[named[0]], width=width, first=first, second=second, answers=answers, **given)
 
 
 _RULE_META: Final = "stop_rule"

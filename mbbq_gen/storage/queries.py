@@ -149,10 +149,8 @@ def answered_extractions(
             yield extraction, answered
 
 
-def extraction_changes(
-    store: RunStore, language: str, old: str, new: str, outcomes: Sequence[Outcome] | None = None
-) -> list[ExtractionChange]:
-    """Pairs of extractions by two versions with their counts, most frequent first; `outcomes`: only these of `old`."""
+def extraction_changes(store: RunStore, language: str, old: str, new: str) -> list[ExtractionChange]:
+    """Pairs of extractions by two versions with their counts, most frequent first."""
     rows = store.query(
         "SELECT o.outcome, n.outcome, o.option, n.option, p.prompt_id FROM prompts p"
         " JOIN extractions o ON o.prompt_id = p.prompt_id AND o.extractor = ?"
@@ -162,9 +160,8 @@ def extraction_changes(
     )
     groups: dict[tuple[Outcome, Outcome, bool], list[str]] = {}
     for before, after, old_option, new_option, prompt_id in rows:
-        if outcomes is None or before in outcomes:
-            other = None not in {old_option, new_option} and old_option != new_option
-            groups.setdefault((before, after, other), []).append(prompt_id)
+        other = None not in {old_option, new_option} and old_option != new_option
+        groups.setdefault((before, after, other), []).append(prompt_id)
     return [
         ExtractionChange(
             language=language,

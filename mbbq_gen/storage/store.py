@@ -366,34 +366,18 @@ class RunStore(Database):
 
     # --- extractions ----------------------------------------------------------------------------------------------
 
-    def without_extraction(
-        self,
-        extractor: str,
-        language: str,
-        earlier: str | None = None,
-        outcomes: Sequence[str] = (),
-        *,
-        scored: bool = False,
-    ) -> Iterator[StoredPrompt]:
+    def without_extraction(self, extractor: str, language: str, *, scored: bool = False) -> Iterator[StoredPrompt]:
         """The completed prompts without an extraction by this version since their last response.
 
-        `scored`: only loglikelihood methods, else only `generate`. `earlier`: only prompts to which this other version
-        gave one of `outcomes`. Extractions may be added meanwhile.
+        `scored`: only loglikelihood methods, else only `generate`. Extractions may be added meanwhile.
         """
         method = " AND p.method <> 'generate'" if scored else WORDS
-        only: tuple[str, ...] = ()
-        if earlier is not None:
-            only = (earlier, *outcomes)
-            method += (
-                " AND EXISTS (SELECT 1 FROM extractions o WHERE o.prompt_id = p.prompt_id"
-                f" AND o.extractor = ? AND o.outcome IN ({marks(len(outcomes))}))"
-            )
         rows = self.paged(
             f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.language = ? AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
             f"{method} AND p.number > ? ORDER BY p.number LIMIT ?",
-            *(extractor, language, *only),
+            *(extractor, language),
         )
         return (self._stored_prompt(*row) for _, *row in rows)
 
