@@ -109,7 +109,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
             "DifferenceDecomposition",
         ),
     ),
-    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
+    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost")),
     ("Status: `status --json`", status, ("RunStatus", "BatchLine")),
     ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )

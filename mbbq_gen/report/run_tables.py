@@ -206,8 +206,6 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         answered = f"; answered as {shortened(', '.join(side.answering), 120)}" if side.answering else ""
         model = shortened(side.model, 120)
         yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
-    if found.serving is not None:
-        yield found.serving
     yield "\nWhat shaped the numbers\n"
     differing = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
     if differing:

@@ -68,9 +68,6 @@ BATCH_GROWTH: Final = 2**0.5
 FEWEST_TEMPLATES: Final = 5
 """Fewest templates of an interval that stops a run."""
 
-Languages = tuple[str, str] | None
-"""Two languages that are compared; None for scores compared with 0."""
-
 
 def _add(counts: Counter[object], request: CandidateRequest) -> None:
     kind, variant, order = request.kind, request.prompt_variant, request.order
@@ -148,18 +145,14 @@ class SamplingRounds:
             for template in sorted(queues, key=lambda template: stable_number(seed, template)):
                 queues[template] = queues.pop(template)  # shuffled, so that no template is preferred
 
-    def strata(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
-        """The strata of a group, and of two languages if they are compared, sorted."""
-        return [
-            stratum
-            for stratum in sorted(self._queues)
-            if (not compared or stratum.language in compared)
-            and all(getattr(stratum, name) == value for name, value in group.items())
-        ]
+    def strata(self, group: Mapping[str, str]) -> list[Stratum]:
+        """The strata of a group, sorted."""
+        values = group.items()
+        return [one for one in sorted(self._queues) if all(getattr(one, name) == value for name, value in values)]
 
-    def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
+    def offered(self, group: Mapping[str, str]) -> Counter[str]:
         """Template (benchmark / category / id) → its planned requests in a group."""
-        found, strata = Counter[str](), set(self.strata(group, compared))
+        found, strata = Counter[str](), set(self.strata(group))
         for (stratum, template), count in self._offered.items():
             if stratum in strata:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
@@ -169,10 +162,9 @@ class SamplingRounds:
         """The largest number of requests taken from a template of a stratum."""
         return max(queue.taken["answers"] for queue in self._queues[stratum].values())
 
-    def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
+    def unfinished(self, group: Mapping[str, str]) -> list[Stratum]:
         """The strata of a group that have requests left."""
-        strata = self.strata(group, compared)
-        return [stratum for stratum in strata if any(queue.remaining for queue in self._queues[stratum].values())]
+        return [one for one in self.strata(group) if any(queue.remaining for queue in self._queues[one].values())]
 
     def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
         """The next round of some strata, up to `answers` per template (None: as rounds grow); empty at the end."""
@@ -219,8 +211,10 @@ class AdaptiveRun:
         """Sends rounds by `send_pending` until the rule is met; both return whether batches are open."""
         rule, store, say = self.rule, self.session.store, self.session.watcher.say
         kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
+        languages = rule.compared or self.session.config.languages
         for request in candidate_requests(store):
-            if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
+            counts = kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds
+            if request.round or (counts and request.stratum.language in languages):
                 requests.setdefault(request.request_key, request)
         growth = BATCH_GROWTH if self.in_batches else GROWTH
         self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
@@ -246,11 +240,11 @@ class AdaptiveRun:
         """The strata of the next round: those with the fewest answers in each unsettled target."""
         rule, rounds = self.rule, self.rounds
         if targets is None or rule.kind == "answers":
-            return rounds.unfinished({}, rule.compared)
+            return rounds.unfinished({})
         found: set[Stratum] = set()
         for target in targets:
             if target.verdict == "going on":
-                needed = rounds.unfinished(target.group, target.compared)
+                needed = rounds.unfinished(target.group)
                 least = min(map(rounds.n_taken, needed), default=0)
                 found |= {stratum for stratum in needed if rounds.n_taken(stratum) == least}
         return found
@@ -315,7 +309,7 @@ class AdaptiveRun:
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
         """The state of a target after its looks with new answers; the first that reaches it is the last."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
-        is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
+        is_left, n_templates = bool(rounds.unfinished(group)), len(rounds.offered(group))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
         is_decision = rule.kind == "decision"
         alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)

@@ -21,8 +21,8 @@ from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.store import Progress, RunStore
 
 _UNMETERED_META: Final = "unmetered"
-_MOST_TOGETHER: Final = 16
-"""Most requests that are stored in one commit before they are sent."""
+_TOGETHER: Final = 16
+"""Requests that are stored in one commit before they are sent; few, since a killed process leaves them as sent."""
 MaxUsage = Callable[[Request], Usage | None]
 """The most tokens that a request can use; None without a limit."""
 
@@ -208,17 +208,12 @@ class CostGuard:
         in_flight: InFlightLog,
         *,
         alone: Price | None = None,
-        concurrency: int = 1,
     ) -> None:
-        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is for batches.
-
-        A commit stores a quarter of `concurrency` requests, so a killed process leaves few that were stored but not
-        sent.
-        """
+        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is for batches."""
         self._limit, self._price, self._max_usage = limit, price, max_usage
         self.alone, self.in_flight = alone or price, in_flight
-        self._group_size = min(_MOST_TOGETHER, max(1, concurrency // 4))
         self._reserved: dict[str, float] = {}
+        """Request key → highest cost of its attempts in flight, in US dollars, without `excess`."""
         self._reserved_total = 0.0
         self._held_back: deque[Request] = deque()
         self.spent = spent
@@ -226,7 +221,7 @@ class CostGuard:
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
         """The requests within the limit, each stored before it is yielded."""
-        while group := deque(islice(self.reserve(requests), self._group_size)):
+        while group := deque(islice(self.reserve(requests), _TOGETHER)):
             self.in_flight.record_sent([(request.request_key, self._max_tokens_of(request)) for request in group])
             while group and self.spent + self._reserved_total * self.in_flight.excess <= self._limit:
                 yield group.popleft()
@@ -294,14 +289,11 @@ class CostGuard:
         if self.spent + self.most(self._held_back[0]) > self._limit:
             unmetered = self.in_flight.n_unmetered
             part = f" (part of it the most for {unmetered:,} requests that nobody counted)" if unmetered else ""
-            how = f"before --max-cost {self._limit:g} would be passed"
-            if self.spent > self._limit:
-                how = f"which is more than --max-cost {self._limit:g}"
-            if excess > 1:
-                how += f": the service took up to {excess:.3g} times what its requests allow"
+            more = f" (the service took up to {excess:.3g} times what its requests allow)" if excess > 1 else ""
             raise CostLimitError(
-                f"stopped at ${self.spent:.4f} at most{part}, {how}; received responses are kept, continue with the"
-                " same command and a higher --max-cost"
+                f"stopped at ${self.spent:.4f} at most{part}: the next request could exceed --max-cost"
+                f" {self._limit:g}{more}; received responses are kept, continue with the same command and a higher"
+                " --max-cost"
             )
         return True
 

@@ -113,12 +113,9 @@ def estimate(
 ) -> TokenEstimate:
     """The estimated tokens of prompts.
 
-    Args:
-        prompts, counter: the prompts, and the counter of their tokens.
-        kinds: prompt variant → its kind, which determines the assumed length of responses.
-        measured: prompt variant, with its reasoning effort → mean tokens of a response in an earlier run.
-        max_tokens: the limit of a response, or None.
-        reasoning_tokens: reasoning effort → tokens that it may use in addition to the response.
+    `kinds`: prompt variant → kind, which determines the assumed length of responses. `measured`: prompt variant, with
+    its reasoning effort → mean tokens of a response. `max_tokens`: limit of a response. `reasoning_tokens`: reasoning
+    effort → tokens beyond that limit.
     """
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen, questions = set[bytes](), set[str]()
@@ -232,19 +229,12 @@ class CostEstimate(FrozenModel):
 
 
 def run_estimate(
-    config: RunConfig,
-    where: PackPaths,
-    *,
-    tokenizer: Path | None = None,
-    pilot: Path | None = None,
+    config: RunConfig, where: PackPaths, *, tokenizer: Path | None = None, pilot: Path | None = None
 ) -> CostEstimate:
-    """The estimate of a run.
+    """The estimate of a run with a resolved configuration.
 
-    Args:
-        config: the resolved configuration.
-        where: the language packs.
-        tokenizer: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine.
-        pilot: a run whose response lengths are used; None: assumed lengths.
+    `tokenizer`: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine. `pilot`: a
+    run whose response lengths are used; None: assumed lengths.
     """
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, tokenizer), price_for(provider, config)
@@ -292,7 +282,7 @@ def planned_in_store(
         RunStore(Path(folder) / "plan.sqlite") as store,
         Bar("counting", None, "steps") as bar,
     ):
-        prompt_plan = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
+        prompt_plan = PromptPlan(InstanceSource(config, where), bar.advance)
         prompt_plan.read(store)
         yield prompt_plan, store, measured
 

@@ -342,8 +342,7 @@ def cost_guard_with(
             f"--max-cost: nothing in what is sent to {name} limits the length of an answer; leave --max-cost out"
         )
     paid = _batch_price(price, name) if for_batches else price
-    concurrency = provider.capabilities.max_connections or 1
-    return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price, concurrency=concurrency)
+    return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price)
 
 
 def known_price(provider: Provider, config: RunConfig) -> Price:

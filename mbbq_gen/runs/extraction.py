@@ -288,14 +288,8 @@ def observations(
 ) -> polars.DataFrame:
     """The observations of all responses with extractions of these versions, in plan order.
 
-    Args:
-        store: the run.
-        versions: language → extractor versions.
-        model: name of the model.
-        gold: which gold labels are used.
-        part: a part of the run; None for all.
-        questions: the questions, if they were loaded before.
-        follow_up: whether follow-ups replace responses that could not be extracted.
+    `versions`: language → extractor versions. `part`: a part of the run; None for all. `questions`: if they were loaded
+    before. `follow_up`: whether follow-ups replace responses that could not be extracted.
     """
     import polars as pl
 

@@ -27,8 +27,8 @@ from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
-from mbbq_gen.runs.planner import Planner
-from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
+from mbbq_gen.runs.planner import plan_run
+from mbbq_gen.runs.resolve import InstanceSource, check_together, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.ledgers import BatchMode, choose_mode, mode_of
@@ -170,12 +170,12 @@ class Job:
                 if config.is_scored:
                     store.set_meta(NORMALISE, config.normalization)
         else:
-            load, where = InstanceSource(config, self.resources), (self.folder, config, provider, self.resources)
+            load = InstanceSource(config, self.resources)
             with self.watcher.stage("planning") as advance:
-                planner = Planner(*where, load, notices(config), control=load.control, step=lambda: advance(1))
                 may_grow = executes and not follows_up(config) and provider.capabilities.base_url is not None
                 whole = rule, given.batch, config.ray, config.storage, config.cache_dir, config.max_cost
-                manifest = planner.plan(store, grows=may_grow and not any(whole))
+                grows = may_grow and not any(whole)
+                manifest = plan_run(store, self.folder, provider, load, lambda: advance(1), grows=grows)
         if rule is not None:
             set_rule(store, rule, config)
         has_batches = config.model.partition(":")[0] in BATCH_KINDS

@@ -17,7 +17,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.simple import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, ensure_scores_extracted
-from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS
@@ -102,8 +102,6 @@ class RunDiff(FrozenModel):
     first: RunSide
     second: RunSide
     differing: tuple[ChangedSetting, ...]
-    serving: str | None = None
-    """A sentence on how they differ in server or sampling; None if they do not."""
     paired_by: tuple[str, ...]
     """Columns that the answers of a pair share."""
     pairs: int
@@ -164,7 +162,6 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, settings
         first=before.side,
         second=after.side,
         differing=tuple(_differing(before, after)),
-        serving=serving_difference({"first": before.manifest, "second": after.manifest}),
         paired_by=columns,
         pairs=pairs.height,
         only_first=before.items.height - pairs.height,

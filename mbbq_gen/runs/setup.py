@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -17,11 +16,10 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers import prices as pricing
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, estimate, planned_in_store, price_for
+from mbbq_gen.runs.estimate import cost_estimate, estimate, planned_in_store, price_for
 from mbbq_gen.runs.resolve import open_model
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
@@ -38,9 +36,6 @@ class DesignReport(FrozenModel):
     model: str
     target: DesignTarget
     metric: str
-    confidence: float
-    wanted_width: float | None
-    max_cost: float | None
     components: Components
     templates: int
     questions: int
@@ -53,7 +48,7 @@ class DesignReport(FrozenModel):
     languages: tuple[str, ...]
     splits: tuple[str, ...]
     request_cost: float | None
-    """Mean cost of a request over the languages, in US dollars; None without a price."""
+    """Mean cost of a request, in US dollars; None without a price."""
     best: StudyDesign | None
     """None if no design reaches the width, or is within the maximum cost."""
     as_run: StudyDesign | None
@@ -88,7 +83,9 @@ def design_report(
         units = list(store.sampling_units())
         store.select_only(balanced_sample(units, _COUNTED, config.seed))
         tokens = estimate(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured)
-    mean_price = _request_price(tokens, price)
+    read, written = tokens.input_tokens / tokens.requests, tokens.output_tokens / tokens.requests
+    cost = cost_estimate(price and price.at(tokens.longest_input), read, written)
+    mean_price = Price(online=cost and cost.online, batch=cost and cost.batch)
     online = mean_price.online
     if max_cost is not None and online is None:
         raise UsageError(f"--max-cost: no price is known for {config.model}; give it with --prices, or give --ci-width")
@@ -121,9 +118,6 @@ def design_report(
         model=config.model,
         target=target,
         metric=metric.name,
-        confidence=confidence,
-        wanted_width=width,
-        max_cost=max_cost,
         components=components,
         templates=len(template_sizes),
         questions=template_sizes.total(),
@@ -140,20 +134,6 @@ def design_report(
         everything=everything,
         notes=tuple(notes),
     )
-
-
-def _request_price(tokens: TokenEstimate, price: pricing.Price | None) -> Price:
-    """The price of a request: the mean over the languages, which a design uses equally."""
-    costs = []
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        costs.append(cost_estimate(price and price.at(tokens.longest_input), read, written))
-    known = [cost for cost in costs if cost is not None]
-    batch = [cost.batch for cost in known if cost.batch is not None]
-    return Price(online=fmean(cost.online for cost in known) if known else None, batch=fmean(batch) if batch else None)
 
 
 # --- servers ---------------------------------------------------------------------------------------------------------

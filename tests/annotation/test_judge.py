@@ -183,7 +183,7 @@ def test_the_limit_of_costs_is_never_passed(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
         err = stderr_of(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20), code=1)
-        assert "before --max-cost 20 would be passed" in err
+        assert "the next request could exceed --max-cost 20;" in err
         requests, answered, _ = progress_of(run)
         assert 0 < answered < requests
         assert len(readings(run)) >= answered  # what arrived is read

@@ -224,11 +224,13 @@ def test_a_failure_that_is_asked_again_stays_spent(store: RunStore) -> None:
 
 def test_the_bound_is_learned_from_the_first_answer_beyond_it(store: RunStore) -> None:
     found = guard(store, 5000)
-    wanted = found.admit(iter(api_support.requests(99)))
+    pending = iter(api_support.requests(99))
+    wanted = found.admit(pending)
     first = next(wanted)
     found.settle([answer(first, 1000)[0]])
     assert found.in_flight.excess == 10
-    assert len(list(wanted)) == 4  # each may now take 1,000
+    assert list(wanted) == [], "those that were admitted with it are withdrawn"
+    assert len(list(found.admit(pending))) == 4  # each may now take 1,000
     found.in_flight.store_responses([answer(first, 1000)])
     again = InFlightLog(store)
     assert again.excess == 10
