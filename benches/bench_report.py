@@ -162,7 +162,7 @@ def ask_viewer(run: Path) -> tuple[int, float, float]:
     folder, where = RunFolder(run), PackPaths()
     versions = ensure_extracted(folder, where)
     began = time.perf_counter()
-    viewer = open_viewer(folder, versions, where, lambda _: None)
+    viewer = open_viewer(folder, versions, where)
     starts = time.perf_counter() - began
     began = time.perf_counter()
     path = "/items?language=en&flipped=yes&offset=200&limit=20"

@@ -36,7 +36,6 @@ from mbbq_gen.statistics.sequential import (
     interval_after,
     is_undecidable,
     variance_of_width,
-    variance_to_find,
 )
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -46,7 +45,7 @@ NAMED = 0.56
 """How often a person is named."""
 QUESTION, INTERACTION, WORDED = 0.2, 0.15, 0.1
 """Standard deviations of leans: of questions, of template × language, of template × variant."""
-SMALL, FIND = 0.03, 0.08
+SMALL = 0.03
 
 
 @dataclass(frozen=True)
@@ -199,14 +198,11 @@ def until_width(looks: Sequence[InterimEstimate], width: float) -> Stop:
     return Stop(interval, number)
 
 
-def until_decided(looks: Sequence[InterimEstimate], find: float | None = None) -> Stop:
-    """As `--stop-when-decided`, and `--detectable-effect`."""
+def until_decided(looks: Sequence[InterimEstimate]) -> Stop:
+    """As `--stop-when-decided`."""
     for number, last in enumerate(looks, 1):
-        aim = variance_of_width(SMALL, last, 0.05) if find is None else variance_to_find(find, last, 0.05)
-        interval = interval_after(looks[:number], 0.05, FOR_DECISION, aim)
+        interval = interval_after(looks[:number], 0.05, FOR_DECISION, variance_of_width(SMALL, last, 0.05))
         if answer_of(interval, SMALL) or is_undecidable(last, interval, SMALL, 0.05):
-            break
-        if find is not None and last.variance <= aim:
             break
     return Stop(interval, number)
 
@@ -226,17 +222,17 @@ WORLDS = (
 
 def stops(grid: Grid) -> None:
     """Prints how often the interval at the stop holds the truth, and the median share of the requests sent by then."""
-    rules = ("until a width", "until decided", f"to find {FIND}")
+    rules = ("until a width", "until decided")
     head("model", *(f"{rule}: {what}" for rule in rules for what in ("holds", "requests")), "decided wrong")
     for world in WORLDS:
         true, found = world.truth(), []
         for looks in simulated(world, grid.runs, 7):
-            found.append((until_width(looks, world.width), until_decided(looks), until_decided(looks, FIND)))
+            found.append((until_width(looks, world.width), until_decided(looks)))
         cells = []
         for ends in zip(*found, strict=True):
             held = np.mean([stop.interval.low <= true <= stop.interval.high for stop in ends])
             cells += [f"{held:.1%}", f"{np.median([world.shape.part(stop.look) for stop in ends]):.1%}"]
-        said = [answer_of(decided.interval, SMALL) or "" for _, decided, _ in found]
+        said = [answer_of(decided.interval, SMALL) or "" for _, decided in found]
         false = ("yes",) * (abs(true) < 1e-3) + ("smaller",) * (abs(true) >= SMALL)
         row(f"{world.name} ({true:+.3f})", *cells, f"{np.mean([text.startswith(false) for text in said]):.1%}")
 

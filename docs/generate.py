@@ -110,8 +110,8 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
             "DifferenceDecomposition",
         ),
     ),
-    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
-    ("Status: `status --json`", status, ("RunStatus", "BatchLine", "JudgeStatus")),
+    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost")),
+    ("Status: `status --json`", status, ("RunStatus", "BatchLine")),
     ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )
 """Heading, module and records of the page of JSON fields."""

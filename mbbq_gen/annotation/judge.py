@@ -367,8 +367,3 @@ class JudgeTable:
         """Request key → output tokens of its reply, reasoning included; None where unknown."""
         replies = "SELECT request_key, output_tokens FROM judge_replies WHERE judge = ? AND is_error = 0"
         return dict(self._store.query(replies, (self.judge.name,)).fetchall())
-
-    def unparsed(self) -> int:
-        """The number of responses whose reply was invalid."""
-        statement = "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2"
-        return int(self._store.value(statement, self.judge.extractor, INVALID))

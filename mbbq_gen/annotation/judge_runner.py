@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import filterfalse
 from statistics import fmean
@@ -27,11 +26,10 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
-from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate, price_note
-from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
+from mbbq_gen.runs.estimate import Cost, TokenEstimate, cost_estimate, estimate, hours_at, price_note
+from mbbq_gen.runs.executor import cost_guard_with, execute_planned
 from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, read_completed
@@ -68,7 +66,7 @@ class JudgeEstimate(FrozenModel):
     tokens: TokenEstimate
     price: Price | None
     cost: Cost | None
-    duration: Duration | None
+    hours: float | None
     notes: tuple[str, ...]
 
 
@@ -82,16 +80,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REPLY_TOKENS: Final = 20
 """Assumed tokens of a reply without reasoning: a small JSON object."""
 _VARIANT: Final = "judge"
-
-
-def judge_statuses(store: RunStore, user_prices: tuple[Price, ...]) -> list[JudgeStatus]:
-    """The judges of a run, as `status` shows them."""
-    lines = []
-    for name, judge in judges_of(store).items():
-        table, cost = JudgeTable(store, judge), judge_cost(store, judge, user_prices)
-        counts = asdict(table.progress())
-        lines.append(JudgeStatus(name=name, model=judge.model, **counts, unparsed=table.unparsed(), cost=cost))
-    return lines
 
 
 def judge_cost(store: RunStore, judge: LLMJudge, user_prices: tuple[Price, ...]) -> float | None:
@@ -194,7 +182,7 @@ class JudgeRunner:
             tokens=tokens,
             price=price,
             cost=cost,
-            duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, rpm, tpm),
+            hours=hours_at(tokens.requests, tokens.input_tokens + tokens.output_tokens, rpm, tpm),
             notes=tuple(notes),
         )
 
@@ -234,7 +222,7 @@ class JudgeRunner:
             if progress.failed:
                 line = f"{progress.failed} requests failed; repeat the command to retry them"
                 finished = progress.answered + progress.failed
-                if not progress.answered or is_above(progress.failed, finished, execution.max_error_rate):
+                if not progress.answered or progress.failed > execution.max_error_rate * finished:
                     raise RunError(f"{line} (--max-error-rate sets the share)")
                 say(line)
             return table.judge

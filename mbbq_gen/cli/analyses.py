@@ -144,9 +144,9 @@ class Agreement(RunCommand):
 class Diff(PackCommand):
     """Shows what changed between two runs.
 
-    Compares settings, packs, model version, scores and choices. Samples are paired by what was sent, then by
-    question, variant and option order. Scores are compared over the paired samples; the change (second minus first)
-    is paired by template. Flips are counted by choice before and after.
+    Compares settings, packs, model version, scores and choices. Answers are paired by question and
+    method, and by variant, labels, effort and option order where a run has several. Scores are compared over the pairs;
+    the change (second minus first) is paired by template. Flips are counted by choice before and after.
     """
 
     help_examples = (

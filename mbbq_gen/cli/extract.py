@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -138,16 +138,6 @@ class Extract(PackCommand):
             )
 
 
-def _outcomes(given: Iterable[Outcome] | None) -> list[Outcome]:
-    """The given outcomes, with `unparsed` replaced by all outcomes that choose no option."""
-    from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
-
-    chosen = set(given or ())
-    if "unparsed" in chosen:
-        chosen |= set(UNPARSED_OUTCOMES)
-    return [outcome for outcome in get_args(Outcome) if outcome in chosen]
-
-
 class Explain(PackCommand):
     """Shows how a response was extracted.
 
@@ -254,14 +244,16 @@ class Explain(PackCommand):
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
-        from mbbq_gen.runs.extraction import question_of
+        from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, question_of
         from mbbq_gen.storage.queries import find_completed, iter_extractions
 
         current = extract_missing(folder, self.resources)
         if self.language:
             codes = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in codes}
-        outcomes = _outcomes(self.outcome)
+        chosen = set(self.outcome or ())
+        chosen |= set(UNPARSED_OUTCOMES) if "unparsed" in chosen else set()
+        outcomes = [outcome for outcome in get_args(Outcome) if outcome in chosen]
         with folder.open_store(read_only=True) as store:
             found = [
                 extraction

@@ -226,9 +226,7 @@ class View(RunCommand):
 
         folder, resources = self.folder, self.resources
         versions = extract_missing(folder, resources)
-        with Bar("items", None, "items") as bar:
-            viewer = open_viewer(folder, versions, resources, bar.advance)
-        with ViewServer(viewer, self.port) as server:
+        with ViewServer(open_viewer(folder, versions, resources), self.port) as server:
             print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:
                 webbrowser.open(server.url)

@@ -137,7 +137,6 @@ class Status(RunCommand):
     config: RunConfig = settings(["prices"])
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judge_runner import judge_statuses
         from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.report.run_tables import status_blocks
         from mbbq_gen.runs.status import run_status
@@ -148,7 +147,7 @@ class Status(RunCommand):
         own = read_prices(self.config.prices or manifest.config.prices)
         base_url = address if isinstance(address, str) else None
         with folder.open_store(read_only=True) as store:
-            found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_statuses(store, own))
+            found = run_status(store, manifest, str(folder.path), own, base_url)
         show_result(found, status_blocks, as_json=self.as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
@@ -14,9 +15,9 @@ from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model
 from mbbq_gen.cli.options import ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
-from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
-from mbbq_gen.core.text import one_of, shortened, words
+from mbbq_gen.core.text import one_of, words
 
 _LOCAL_SAMPLE = 96
 """Default sample for a local model; takes a small model an hour or two on a CPU."""
@@ -112,7 +113,6 @@ def _is_paid(model: str, base_url: str | None) -> bool:
 
 def _plan(config: RunConfig) -> tuple[int | None, str]:
     """The sample for each language and split (None: all), and requests, cost and time as text."""
-    from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.report.run_tables import dollars, hours
     from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
@@ -121,27 +121,27 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
     resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), resources)
     try:
-        found = run_estimate(resolved, resources, DEFAULTS)
+        found = run_estimate(resolved, resources)
     except UsageError as error:
         if str(error).startswith(f"{config.benchmark[0]}:"):
             raise
         say(f"{config.model}: {error}")
         return sample, "no estimate until it is installed (mbbq-gen doctor)"
-    chosen = found.samples[-1]
-    if sample is None and config.max_cost is not None and chosen.cost is not None:
-        possible = [part for part in found.samples if part.cost is not None and part.cost.online <= config.max_cost]
-        if not possible:
+    share, cost = 1.0, found.cost
+    if sample is None and config.max_cost is not None and cost is not None and cost.online > config.max_cost:
+        each = found.tokens.questions / (len(resolved.languages) * len(resolved.splits))
+        sample = int(each * config.max_cost / cost.online)
+        share = sample / each
+        if not sample:
             raise UsageError(
-                f"--max-cost {config.max_cost:g}: even the smallest sample of {config.benchmark[0]} costs more with "
-                f"{config.model}; use fewer languages, or a larger amount"
+                f"--max-cost {config.max_cost:g}: even one question for each language and split of"
+                f" {config.benchmark[0]} costs more with {config.model}; use fewer languages, or a larger amount"
             )
-        chosen = possible[-1]
-        sample = None if chosen.is_all else chosen.questions
-    facts = [f"{chosen.requests:,} requests"]
-    if chosen.cost is not None:
-        facts.append(f"about {dollars(chosen.cost.online)}, in batches half of it")
-    if found.duration is not None:
-        facts.append(f"about {hours(found.duration.hours * chosen.requests / found.tokens.requests)}")
+    facts = [f"{round(found.tokens.requests * share):,} requests"]
+    if cost is not None:
+        facts.append(f"about {dollars(cost.online * share)}, in batches half of it")
+    if found.hours is not None:
+        facts.append(f"about {hours(found.hours * share)}")
     return sample, ", ".join(facts)
 
 
@@ -161,43 +161,40 @@ _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, re
 class Doctor(JsonCommand):
     """Shows what is installed, and which keys and data are found.
 
-    Sends nothing, unless --base-url names a server, and shows names of API keys only. Each line about something
+    Sends no prompt, and shows names of API keys only. Each line about something
     missing says what it is for and how to get it.
     """
 
-    help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
-    base_url: str | None = option("", "Check this server, and ask it a question. With or without /v1.", metavar="URL")
-    model: str | None = option("", "With --base-url: the model to ask. Default: the only one that it lists.")
-    model_arg: list[str] | None = option("", "With --base-url: an option of the model.", metavar="NAME=VALUE")
+    help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --json"
+    base_url: str | None = option(
+        "", "Show this server instead: what it is, its models and its sampling. With or without /v1.", metavar="URL"
+    )
+    model_arg: list[str] | None = option(
+        "", "With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"
+    )
 
     def _run(self) -> None:
         if self.base_url is not None:
-            _check_server(self.base_url, self.model, model_options(self.model_arg or []), as_json=self.as_json)
+            _check_server(self.base_url, model_options(self.model_arg or []), as_json=self.as_json)
             return
-        if self.model is not None or self.model_arg:
-            raise UsageError("--model, --model-arg: go with --base-url")
+        if self.model_arg:
+            raise UsageError("--model-arg: goes with --base-url")
         print_rows(_findings(), as_json=self.as_json)
 
 
-def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
-    """Shows the facts about a server and its answer to one question; RunError without an answer."""
+def _check_server(base_url: str, model_args: dict[str, str], *, as_json: bool) -> None:
+    """Shows the facts about a server."""
     from mbbq_gen.runs.setup import check_server
 
-    found = check_server(base_url, model, model_args, PackPaths())
+    found = asyncio.run(check_server(base_url, model_args, PackPaths()))
     if as_json:
         print_json({**found.model_dump(mode="json"), "command": found.command})
-    else:
-        facts = {"server": found.server, "base URL": found.base_url, "models": ", ".join(found.models) or "none"}
-        facts |= {name.replace("_", " "): json.dumps(value) for name, value in found.facts.items()}
-        facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned or "–"}
-        if found.answer is not None:
-            facts["answer"] = f"{shortened(found.answer, 100)} ({found.seconds} s, {found.output_tokens} tokens)"
-        for name, text in {**facts, "next": found.command}.items():
-            echo(f"{name:24}{text}")
-    if found.model is None:
-        say(f"several models: name one with --model, such as {', '.join(found.models[:3])}")
-    if found.error is not None:
-        raise RunError(found.error)
+        return
+    facts = {"server": found.server, "base URL": found.base_url, "models": ", ".join(found.models) or "none"}
+    facts |= {name.replace("_", " "): json.dumps(value) for name, value in found.facts.items()}
+    facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned or "–"}
+    for name, text in {**facts, "next": found.command}.items():
+        echo(f"{name:24}{text}")
 
 
 def _findings() -> list[dict[str, Any]]:
@@ -271,7 +268,7 @@ EstimateSettings = Annotated[
 """Settings that determine requests, tokens and cost."""
 Pilot = Annotated[
     Path | None,
-    option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
+    option("Estimate", "Take response lengths, and variances, from this run. Default: assumed.", metavar="RUN"),
 ]
 
 
@@ -279,8 +276,7 @@ class Estimate(PackCommand):
     """Estimates requests, tokens, cost and time of a run.
 
     Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
-    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends and writes nothing, and
-    needs no key.
+    batch API. Sends and writes nothing, and needs no key. For the width of intervals, see `design` and `power`.
     """
 
     help_examples = (
@@ -294,19 +290,12 @@ class Estimate(PackCommand):
     config: EstimateSettings
 
     def _run(self) -> None:
-        from mbbq_gen.analysis.power import DEFAULTS
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
 
-        resources, assumptions = self.resources, DEFAULTS
-        if self.pilot is not None:
-            try:
-                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", resources).assumptions
-            except UsageError as error:
-                say(f"{self.pilot}: {error}; interval widths use assumed variances")
-        config = resolve(self.config, resources)
-        found = run_estimate(config, resources, assumptions, tokenizer=self.tokenizer, pilot=self.pilot)
+        config = resolve(self.config, self.resources)
+        found = run_estimate(config, self.resources, tokenizer=self.tokenizer, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 

@@ -281,9 +281,6 @@ class RunConfig(FrozenModel):
     equivalence_margin: float | None = setting("Stopping", "execution",
         "With {stop_when_decided}: also stop once the effect is shown to be within ±MARGIN, too small to matter. "
         "Default: 0.03.", example=0.05, metavar="MARGIN", gt=0)
-    detectable_effect: float | None = setting("Stopping", "execution",
-        "With {stop_when_decided}: smallest effect to detect with 90% power; limits the number of requests. "
-        "Default: no limit.", example=0.1, metavar="D", gt=0)
     metric: NameList = setting("Stopping", "execution",
         "Metrics of the stopping rule, comma-separated, such as accuracy_ambiguous; only questions that they use are "
         "run. All: `mbbq-gen score --help`. Default: mbbq_bias_ambiguous.",

@@ -119,7 +119,7 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
 def _samples(settings: RunConfig, resources: PackPaths) -> Iterator[Sample]:
     """One sample per prompt."""
     with TemporaryDirectory(prefix="mbbq-gen-inspect-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
-        plan = PromptPlan(settings, resources, InstanceSource(settings, resources))
+        plan = PromptPlan(InstanceSource(settings, resources))
         plan.read(store)
         for prompt in plan.prompts(store):
             instance = store.instance(prompt.instance_key)

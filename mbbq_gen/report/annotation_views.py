@@ -193,7 +193,7 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     yield f"prompt      version {found.prompt_version} (sha256 {found.prompt_sha256[:12]})"
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
-    yield from price_lines(tokens, found.cost, found.duration)
+    yield from price_lines(tokens, found.cost, found.hours)
     rows = ((one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups)
     yield from ("", Table("language", "requests", "tokens in", "tokens out", rows=rows), "")
     yield from found.notes

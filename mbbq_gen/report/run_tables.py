@@ -14,9 +14,8 @@ from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.power import Question
     from mbbq_gen.runs.budget import CostReport
-    from mbbq_gen.runs.estimate import Cost, CostEstimate, Duration, FollowUpEstimate, SampleSizeEstimate, TokenEstimate
+    from mbbq_gen.runs.estimate import Cost, CostEstimate, TokenEstimate
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.setup import DesignReport
@@ -68,30 +67,24 @@ def _uncounted(cost_report: CostReport) -> str:
 
 
 def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
-    """Requests, tokens and cost of a planned run by language and variant, then of smaller samples."""
+    """Requests, tokens and cost of a planned run by language and variant."""
     tokens = found.tokens
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
-    yield from price_lines(tokens, found.cost, found.duration)
-    if (follow_up := found.follow_up) is not None:
-        rate = "by the pilot" if follow_up.rates == "measured" else "assumed; --pilot RUN measures it"
-        on_top = "" if follow_up.cost is None else f", {dollars(follow_up.cost.online)} on top"
-        yield f"follow-up   {follow_up.requests:,} requests ({rate}), {_in_and_out(follow_up)}{on_top}"
+    yield from price_lines(tokens, found.cost, found.hours)
     groups = Table("language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out")
     for one in tokens.groups:
         counts = (one.requests, one.input_tokens, one.output_tokens)
         groups.add_row(one.language, one.variant, one.reasoning or DASH, one.method, *counts)
     yield from ("", groups)
-    if found.samples:
-        yield from _sample_blocks(found.samples)
     yield from ("", *found.notes)
 
 
-def _in_and_out(tokens: TokenEstimate | FollowUpEstimate | CostReport) -> str:
+def _in_and_out(tokens: TokenEstimate | CostReport) -> str:
     return f"{_tokens(tokens.input_tokens)} tokens in, {_tokens(tokens.output_tokens)} out"
 
 
-def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
+def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | None) -> Iterator[str]:
     """Tokens, price and duration of a planned run."""
     yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
@@ -103,28 +96,12 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
         ):
             if expected is not None:
                 yield f"{name}{dollars(expected)}" + ("" if most_cost is None else f", at most {dollars(most_cost)}")
-    if duration is not None:
-        yield f"time        {hours(duration.hours)}, by {duration.limit}"
-
-
-def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
-    names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
-    titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
-    table = Table(*titles, title="what a balanced sample (--sample N) would cost and tell")
-    for sample in samples:
-        widths = [None if sample.half_widths is None else f"{sample.half_widths[name]:.3f}" for name in names]
-        price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
-        size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        table.add_row(sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *widths)
-    yield table
-    yield (
-        "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
-        " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
-    )
+    if hours_left is not None:
+        yield f"time        {hours(hours_left)}, at the limits of requests and tokens"
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, judges, batches."""
+    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
@@ -159,12 +136,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         for worker in ray.workers:
             failed = f", died {worker.deaths} times" if worker.deaths else ""
             yield f"  {worker.number:<10}{worker.answered:,} answers{failed}"
-    for judge in status.judges:
-        parts = [f"{_part(judge.answered, judge.requests, ' answered')}"]
-        parts += [f"{judge.failed:,} failed"] if judge.failed else []
-        parts += [f"{judge.unparsed:,} answers unparsed by it"] if judge.unparsed else []
-        parts += [dollars(judge.cost)] if judge.cost is not None else []
-        yield f"judge       {judge.name} ({judge.model}): {', '.join(parts)}"
     if status.batches:
         yield from ("", *batch_blocks(status.batches))
 
@@ -225,39 +196,24 @@ def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(term, text) for term, text in facts.items() if text]
 
 
-_MATCHES = {
-    "same_request": "sent the very same messages",
-    "same_prompt": "same question, variant, labels and order; the messages differ",
-    "same_variant": "same question and variant; another order or other labels",
-    "same_question": "same question in another prompt variant",
-    "only_first": "only in the first run",
-    "only_second": "only in the second run",
-}
-
-
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Differences of two runs: settings and files, scores over paired answers, changed answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         left = side.requests - side.answered
         part = f", {left:,} requests without an answer" if left > 0 else ""
-        names = [
-            one.model + (f" ({one.fingerprint})" if one.fingerprint else "") for one in side.answering if one.model
-        ]
-        answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
+        answered = f"; answered as {shortened(', '.join(side.answering), 120)}" if side.answering else ""
         model = shortened(side.model, 120)
         yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
-    if found.serving is not None:
-        yield found.serving
     yield "\nWhat shaped the numbers\n"
     differing = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
     if differing:
         yield Table("", "name", "first", "second", rows=without_repeats(differing, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
-    yield f"\nPaired answers: {found.matched.pairs:,}\n"
-    for name, title in _MATCHES.items():
-        if count := getattr(found.matched, name):
-            yield f"{count:>9,}  {title}"
+    yield f"\nPaired answers: {found.pairs:,}, by {', '.join(found.paired_by)}\n"
+    for count, title in ((found.only_first, "first"), (found.only_second, "second")):
+        if count:
+            yield f"{count:>9,}  only in the {title} run"
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
@@ -274,17 +230,15 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         changed.add_row(*group.group.values(), *counts)
     yield scores
     yield from caution_lines(found)
-    yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
+    yield f"\nChanged answers: {found.flipped:,} of {found.pairs:,}\n"
     yield changed
     if found.flips:
         flips = Table("first", "second", "answers", "re-extracted", "for example")
         for flip in found.flips:
-            example = flip.examples[0] if flip.examples else None
-            shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, shown)
+            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, flip.examples[0][1])
         yield from ("", flips)
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
-        yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
+        yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0][1]}"
 
 
 def _outcome(name: str) -> str:
@@ -319,10 +273,8 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         f"there are {found.templates} templates with {found.questions:,} questions that count for it,"
         f" {found.prompt_variants} wordings, {found.orders} option order{'s' if found.orders > 1 else ''}"
     )
-    for price in found.prices:
-        cost = "" if price.cost is None else f", {dollars(1000 * price.cost)} for a thousand"
-        amounts = f"{price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out"
-        yield f"a request in {price.language}: {amounts}{cost}"
+    if found.request_cost is not None:
+        yield f"a thousand requests cost {dollars(1000 * found.request_cost)} on average"
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
     titles = ("", "templates", "answers each", "wordings", "of a question", "orders", "requests")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -224,12 +224,10 @@ class SampleViewer:
         return {"total": self.index.count(filters), "items": views}
 
 
-def open_viewer(
-    folder: RunFolder, versions: Mapping[str, str], where: PackPaths, step: Callable[[int], None]
-) -> SampleViewer:
+def open_viewer(folder: RunFolder, versions: Mapping[str, str], where: PackPaths) -> SampleViewer:
     """The viewer of a run; `versions`: language → version of the extractor in use."""
     with folder.open_store(read_only=True) as store:
-        index = SampleIndex(store, versions, step=step)
+        index = SampleIndex(store, versions)
     assets, path, name = page_assets(connects=True), str(folder.path), folder.manifest().config.model
     page = render(
         "viewer.html",

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.prompts.sampling import KINDS
@@ -29,7 +28,6 @@ from mbbq_gen.runs.extraction import extract_run, observations
 from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.stopping_rule import (
     ALPHA,
-    SETTINGS,
     StoppingRecord,
     StoppingRule,
     StoppingTarget,
@@ -54,7 +52,6 @@ from mbbq_gen.statistics.sequential import (
     is_undecidable,
     median_unbiased,
     variance_of_width,
-    variance_to_find,
     width_at_end,
 )
 from mbbq_gen.storage.ledgers import CandidateRequest, Stratum, candidate_requests
@@ -70,9 +67,6 @@ BATCH_GROWTH: Final = 2**0.5
 """Growth if a round is a batch, which may take a service a day."""
 FEWEST_TEMPLATES: Final = 5
 """Fewest templates of an interval that stops a run."""
-
-Languages = tuple[str, str] | None
-"""Two languages that are compared; None for scores compared with 0."""
 
 
 def _add(counts: Counter[object], request: CandidateRequest) -> None:
@@ -151,18 +145,14 @@ class SamplingRounds:
             for template in sorted(queues, key=lambda template: stable_number(seed, template)):
                 queues[template] = queues.pop(template)  # shuffled, so that no template is preferred
 
-    def strata(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
-        """The strata of a group, and of two languages if they are compared, sorted."""
-        return [
-            stratum
-            for stratum in sorted(self._queues)
-            if (not compared or stratum.language in compared)
-            and all(getattr(stratum, name) == value for name, value in group.items())
-        ]
+    def strata(self, group: Mapping[str, str]) -> list[Stratum]:
+        """The strata of a group, sorted."""
+        values = group.items()
+        return [one for one in sorted(self._queues) if all(getattr(one, name) == value for name, value in values)]
 
-    def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
+    def offered(self, group: Mapping[str, str]) -> Counter[str]:
         """Template (benchmark / category / id) → its planned requests in a group."""
-        found, strata = Counter[str](), set(self.strata(group, compared))
+        found, strata = Counter[str](), set(self.strata(group))
         for (stratum, template), count in self._offered.items():
             if stratum in strata:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
@@ -172,10 +162,9 @@ class SamplingRounds:
         """The largest number of requests taken from a template of a stratum."""
         return max(queue.taken["answers"] for queue in self._queues[stratum].values())
 
-    def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
+    def unfinished(self, group: Mapping[str, str]) -> list[Stratum]:
         """The strata of a group that have requests left."""
-        strata = self.strata(group, compared)
-        return [stratum for stratum in strata if any(queue.remaining for queue in self._queues[stratum].values())]
+        return [one for one in self.strata(group) if any(queue.remaining for queue in self._queues[one].values())]
 
     def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
         """The next round of some strata, up to `answers` per template (None: as rounds grow); empty at the end."""
@@ -222,13 +211,13 @@ class AdaptiveRun:
         """Sends rounds by `send_pending` until the rule is met; both return whether batches are open."""
         rule, store, say = self.rule, self.session.store, self.session.watcher.say
         kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
+        languages = rule.compared or self.session.config.languages
         for request in candidate_requests(store):
-            if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
+            counts = kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds
+            if request.round or (counts and request.stratum.language in languages):
                 requests.setdefault(request.request_key, request)
         growth = BATCH_GROWTH if self.in_batches else GROWTH
         self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
-        if rule.kind != "answers" and not store.progress().pending:
-            self._check_reachable()
         say(f"in rounds, until {describe_rule(rule)}")
         while True:
             if store.progress().pending:
@@ -247,31 +236,15 @@ class AdaptiveRun:
             store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
 
-    def _check_reachable(self) -> None:
-        """Raises ConfigError if no target can be reached because all groups have too few templates."""
-        rule, rounds = self.rule, self.rounds
-        names = ("benchmark", "split", *rule.group_by)
-        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata({})}
-        most = max((len(rounds.offered(dict(group))) for group in groups), default=None)
-        if most is not None and most < FEWEST_TEMPLATES:
-            each = rule.group_by[-1] if rule.group_by else "split"
-            raise ConfigError(
-                SETTINGS[rule.kind],
-                None,
-                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
-                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
-                " more",
-            )
-
     def _next_strata(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
         """The strata of the next round: those with the fewest answers in each unsettled target."""
         rule, rounds = self.rule, self.rounds
         if targets is None or rule.kind == "answers":
-            return rounds.unfinished({}, rule.compared)
+            return rounds.unfinished({})
         found: set[Stratum] = set()
         for target in targets:
             if target.verdict == "going on":
-                needed = rounds.unfinished(target.group, target.compared)
+                needed = rounds.unfinished(target.group)
                 least = min(map(rounds.n_taken, needed), default=0)
                 found |= {stratum for stratum in needed if rounds.n_taken(stratum) == least}
         return found
@@ -336,21 +309,16 @@ class AdaptiveRun:
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
         """The state of a target after its looks with new answers; the first that reaches it is the last."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
-        is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
+        is_left, n_templates = bool(rounds.unfinished(group)), len(rounds.offered(group))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
         is_decision = rule.kind == "decision"
-        effect = rule.detectable_effect if is_decision else None
-        alpha = ALPHA / family if is_decision else ALPHA
-        rho = FOR_DECISION if is_decision or rule.looked else FOR_WIDTH
+        alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)
         seen, past = list[InterimEstimate](), list[Interval]()
         for estimate, _ in new:
             seen.append(estimate)
             interval = self._interval(seen, alpha, rho)
             past.append(interval)
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
-            # a variance of 0 does not show that there are enough requests
-            if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
-                verdict, explanation = "not found", f"not found; {effect:g} would have been found in 90 % of such runs"
             if verdict == "reached" and rule.kind != "answers":
                 break
         if verdict == "futile" and rule.kind == "ci_width":
@@ -380,10 +348,8 @@ class AdaptiveRun:
     def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
         """The interval of the last look."""
         rule, estimate = self.rule, looks[-1]
-        if rule.kind == "answers" and not rule.looked:  # a sample of fixed size
+        if rule.kind == "answers":  # a sample of fixed size
             return interval_at(estimate, critical_value(ALPHA))
-        if rule.kind == "decision" and rule.aimed is not None:
-            return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
         # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
         wanted = rule.equivalence_margin if rule.kind == "decision" else rule.width
         aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
@@ -421,7 +387,7 @@ class AdaptiveRun:
         offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{reason}, after {n_rounds} and {requests:,} of {offered:,} requests"
-        is_fixed = (rule.kind == "answers" and not rule.looked) or targets is None
+        is_fixed = rule.kind == "answers" or targets is None
         stopping = StoppingRecord(
             rule=rule,
             rounds=number,
@@ -447,6 +413,4 @@ def _reason(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> s
     if n_reached == len(verdicts):
         return "reached"
     reached = f"reached for {n_reached} of {len(verdicts)}" if n_reached else ""
-    if set(verdicts) <= {"reached", "not found"}:
-        return f"{reached}{'; ' if reached else ''}enough requests to find {rule.detectable_effect:g} in 90 %"
     return f"{reached}, and no more can be" if reached else "can't be reached"

@@ -22,10 +22,8 @@ from mbbq_gen.providers.api.batches import (
     BatchRef,
     BatchResult,
     BatchStatus,
-    MalformedLine,
     TooLargeError,
     batch_service,
-    is_cut_off,
 )
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error, unmetered_usage
@@ -48,8 +46,6 @@ _MIN_HALVED: Final = 100
 """Largest batch that is not halved if the service reports too many queued requests."""
 _FIRST_SINGLY: Final = 3
 """Most requests that are sent one by one, until one succeeds, before the first batch."""
-_MAX_SINGLE: Final = 3
-"""Batches of one request that are refused for their size, after which the run stops."""
 _COMMIT: Final = 500
 _READS: Final = 5
 _LONGEST_PAUSE: Final = 60.0
@@ -168,30 +164,24 @@ class BatchRunner:
         self.ledger.update(batch, state="refused", reason=status.reason, waits=status.waits)
 
     def _close_too_large(self, batch: Batch, reason: str) -> None:
-        """Closes a batch that was refused for its size; if it has one request, records that as failed."""
-        said = f"batch {batch.name} is too large for the service ({reason})"
-        if batch.requests == 1:
-            error = f"too large for a batch of its own: {reason}"
-            self._store([Response(request_key=key, error=error) for key in self.ledger.requests(batch)])
-        else:
-            most, now = batch.requests // 2, batch.requests
-            said += f": at most {most:,} requests in one batch from now on, instead of {now:,}"
-        self.say(said)
+        """Closes a batch that was refused for its size; RunError if it has one request."""
         self.ledger.update(batch, state="refused", reason=reason, too_large=True)
-        batches = self.ledger.batches()
-        n_single = sum(found.too_large and found.requests == 1 for found in batches)
-        if n_single >= _MAX_SINGLE and not any(found.is_open or found.state == "collected" for found in batches):
+        if batch.requests == 1:
             raise RunError(
                 f"{self.provider.name}: refuses even a batch of one request ({reason}); send requests one by one:"
                 f" mbbq-gen run {self.folder} --no-batch"
             )
+        self.say(
+            f"batch {batch.name} is too large for the service ({reason}): at most {batch.requests // 2:,} requests in"
+            f" one batch from now on, instead of {batch.requests:,}"
+        )
 
     async def _collect(self, batch: Batch, status: BatchStatus) -> int:
         """Stores the results of one batch; returns the number of answers."""
         own_keys, tries_before = self.ledger.requests(batch), self.ledger.tries()
         answered, n_foreign, missing = 0, 0, set(own_keys)
-        responses, malformed = list[Response](), list[str]()
-        async with aclosing(self._results(status, malformed)) as results:
+        responses = list[Response]()
+        async with aclosing(self._results(status)) as results:
             async for result in results:
                 if result.request_key not in own_keys:
                     n_foreign += 1
@@ -211,40 +201,30 @@ class BatchRunner:
         if not batch.cancelled:
             error = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
             self._give_up(missing, tries_before, error, status.service_id)
-        if malformed:
-            self.say(
-                f"batch {batch.name}: {len(malformed):,} lines of its results can't be read, the first:"
-                f" {self.provider.hide(malformed[0])!r}; requests without an answer go into another batch"
-            )
         self.ledger.update(batch, state="collected", answered=answered, missing=len(missing))
         return answered
 
-    async def _results(self, status: BatchStatus, malformed: list[str]) -> AsyncGenerator[BatchResult, None]:
+    async def _results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
         """The results of an ended batch, once per request; an answer may follow a failure.
 
-        They are read again if the connection breaks, and once more if there are malformed lines.
-        `malformed`: receives the beginnings of these lines.
+        They are read again if the connection breaks, or lines are malformed.
         """
-        seen, was_malformed = dict[str, int](), False
+        seen = dict[str, int]()
         for left in reversed(range(_READS)):
-            malformed.clear()
+            self.service.n_malformed = 0
             try:
                 async with aclosing(self.service.results(status)) as results:
                     async for result in results:
-                        if isinstance(result, MalformedLine):
-                            malformed.append(result.start)
-                        elif (rank := int(result.outcome == "answered")) > seen.get(result.request_key, -1):
+                        if (rank := int(result.outcome == "answered")) > seen.get(result.request_key, -1):
                             seen[result.request_key] = rank
                             yield result
+                if not self.service.n_malformed or not left:
+                    return
             except TransientError as fault:
                 if not left:
                     with _one_line(self.service):
                         raise
                 await asyncio.sleep(max(self.pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
-            else:
-                if was_malformed or not malformed:
-                    return
-                was_malformed = True
 
     def _response(self, result: BatchResult, status: BatchStatus, tries_before: dict[str, int]) -> Response | None:
         """The response to one request; None if the request is sent again."""
@@ -332,7 +312,7 @@ class BatchRunner:
             limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
             most = min(limit for limit in limits if limit is not None)
             number, name = self.ledger.next_name()
-            path, keys, cost, size = self.folder / f"{name}.jsonl", list[str](), 0.0, 0
+            path, keys, size = self.folder / f"{name}.jsonl", list[str](), 0
             with path.open("wb") as stream:
                 while request is not None and len(keys) < most:
                     line = self.service.line(request)
@@ -340,26 +320,22 @@ class BatchRunner:
                         break
                     stream.write(line)
                     keys.append(request.request_key)
-                    cost += self.cost_guard.most(request) if self.cost_guard else 0.0
                     size += len(line)
                     request = next(requests, None)
-            batch = self.ledger.plan(number, name, keys, size, cost)
+            batch = self.ledger.plan(number, name, keys, size)
             try:
                 await self._send(batch, path)
                 made += 1
             except TooLargeError as error:
                 self._close_too_large(batch, str(error))
-                self.errors.check()
-                if len(keys) > 1:
-                    requests = chain(map(self.store.request, keys), [] if request is None else [request], requests)
-                    request = next(requests)
+                requests = chain(map(self.store.request, keys), [] if request is None else [request], requests)
+                request = next(requests)
             finally:
                 path.unlink(missing_ok=True)
         return made
 
     async def _send(self, batch: Batch, path: Path) -> None:
         """Submits a planned batch; after a transient error, checks whether it has arrived before the next attempt."""
-        cut_off = 0
         for _ in range(_SUBMISSIONS):
             try:
                 service_id = await self.service.submit(_ref(batch), path)
@@ -372,13 +348,10 @@ class BatchRunner:
             except ProviderError as error:
                 self.ledger.update(batch, state="lost", reason=str(error))
                 raise
-            cut_off += is_cut_off(fault, batch.size)
             self.say(f"{self.provider.name}: {fault}; checking whether batch {batch.name} has arrived")
             await asyncio.sleep(max(self.pause, fault.pause or 0.0))
             if await self._is_found(batch):
                 return
-        if cut_off == _SUBMISSIONS and batch.requests > 1:
-            raise TooLargeError(f"{batch.size:,} bytes cannot be sent: {fault}")
         self.ledger.update(batch, state="lost", reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"

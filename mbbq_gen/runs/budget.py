@@ -21,8 +21,8 @@ from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.store import Progress, RunStore
 
 _UNMETERED_META: Final = "unmetered"
-_MOST_TOGETHER: Final = 16
-"""Most requests that are stored in one commit before they are sent."""
+_TOGETHER: Final = 16
+"""Requests that are stored in one commit before they are sent; few, since a killed process leaves them as sent."""
 MaxUsage = Callable[[Request], Usage | None]
 """The most tokens that a request can use; None without a limit."""
 
@@ -111,13 +111,8 @@ class InFlightLog:
         before = load_unmetered(store)
         self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
         self._under_way: dict[str, list[TokenUsage]] = {}
-        self._in_doubt: Mapping[str, int] | None = None
-        """Without a cost limit: request key → attempts that may be charged."""
-        self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
-        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
-        self._longest: dict[str | None, int] = {}
-        """Reasoning effort → characters of its longest request."""
-        self._largest = TokenUsage()
+        self._watched: dict[str, Request] = {}
+        """Without a cost limit: request key → request without a response."""
         if before.under_way.requests:
             self._write()
 
@@ -132,25 +127,10 @@ class InFlightLog:
             self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
-    def watch(self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> Iterator[Request]:
-        """The requests of a run without a limit; stores a bound for the tokens of those in flight.
-
-        Each commit of responses includes the requests expected before the next one, so no request waits for the disk.
-        `in_doubt`: request key → attempts that may be charged.
-        """
-        self._in_doubt = in_doubt
+    def watch(self, requests: Iterator[Request]) -> Iterator[Request]:
+        """The requests of a run without a limit; those that may be charged are stored at the end of the session."""
         for request in requests:
-            self._n_in_flight += 1
-            effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
-            if length > self._longest.get(effort, -1):
-                self._longest[effort] = length
-                most, before = TokenUsage.of(max_usage(request)), self._largest
-                self._largest = TokenUsage(
-                    input_tokens=max(most.input_tokens, before.input_tokens),
-                    output_tokens=max(most.output_tokens, before.output_tokens),
-                )
-            if self._n_in_flight > self._n_covered:
-                self._write()
+            self._watched[request.request_key] = request
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
@@ -159,12 +139,17 @@ class InFlightLog:
             self._under_way.pop(key, None)
         self._write()
 
-    def end(self, in_doubt: Mapping[str, int]) -> None:
-        """Ends a session; removes requests that were not sent, or sent without cost."""
+    def end(self, in_doubt: Mapping[str, int], max_usage: MaxUsage) -> None:
+        """Ends a session; removes requests that were not sent, or sent without cost.
+
+        `in_doubt`: request key → attempts that may be charged.
+        """
+        for key in in_doubt.keys() & self._watched:
+            self._under_way[key] = [TokenUsage.of(max_usage(self._watched[key]))] * in_doubt[key]
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
-        if self._in_doubt is not None or kept != self._under_way:
-            self._n_in_flight = self._n_expected = 0
+        if self._watched or kept != self._under_way:
             self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
+            self._watched.clear()
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
@@ -172,16 +157,13 @@ class InFlightLog:
         before, n_before = (self._lost, self._in_batches), len(self._under_way)
         for response, _ in responses:
             self._under_way.pop(response.request_key, None)
+            self._watched.pop(response.request_key, None)
             if response.unmetered_usage is not None and not response.cached:
                 if response.batch is None:
                     self._lost += unmetered_of(response, self.excess)
                 else:
                     self._in_batches += TokenUsage.of(response.unmetered_usage)
         changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
-        if self._in_doubt is not None:
-            self._n_in_flight = max(0, self._n_in_flight - len(responses))
-            self._n_expected = max(16, 2 * len(responses))
-            changed = True
         self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
 
     def add_lost_in_batch(self, most: Usage | None) -> None:
@@ -193,15 +175,10 @@ class InFlightLog:
         self._store.set_meta(_UNMETERED_META, self._state())
 
     def _state(self) -> str:
-        if self._in_doubt is None:
-            under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
-            under_way = under_way.model_copy(update={"requests": len(self._under_way)})
-        else:
-            self._n_covered = self._n_in_flight + self._n_expected
-            count = max(self._n_covered, sum(self._in_doubt.values()))
-            under_way = self._largest.times(count).model_copy(update={"requests": count})
+        under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
+        under_way = under_way.model_copy(update={"requests": len(self._under_way)}).times(self.excess)
         return UnmeteredUsage(
-            lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
+            lost=self._lost, under_way=under_way, in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
 
 
@@ -231,17 +208,12 @@ class CostGuard:
         in_flight: InFlightLog,
         *,
         alone: Price | None = None,
-        concurrency: int = 1,
     ) -> None:
-        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is for batches.
-
-        A commit stores a quarter of `concurrency` requests, so a killed process leaves few that were stored but not
-        sent.
-        """
+        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is for batches."""
         self._limit, self._price, self._max_usage = limit, price, max_usage
         self.alone, self.in_flight = alone or price, in_flight
-        self._group_size = min(_MOST_TOGETHER, max(1, concurrency // 4))
         self._reserved: dict[str, float] = {}
+        """Request key → highest cost of its attempts in flight, in US dollars, without `excess`."""
         self._reserved_total = 0.0
         self._held_back: deque[Request] = deque()
         self.spent = spent
@@ -249,7 +221,7 @@ class CostGuard:
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
         """The requests within the limit, each stored before it is yielded."""
-        while group := deque(islice(self.reserve(requests), self._group_size)):
+        while group := deque(islice(self.reserve(requests), _TOGETHER)):
             self.in_flight.record_sent([(request.request_key, self._max_tokens_of(request)) for request in group])
             while group and self.spent + self._reserved_total * self.in_flight.excess <= self._limit:
                 yield group.popleft()
@@ -317,14 +289,11 @@ class CostGuard:
         if self.spent + self.most(self._held_back[0]) > self._limit:
             unmetered = self.in_flight.n_unmetered
             part = f" (part of it the most for {unmetered:,} requests that nobody counted)" if unmetered else ""
-            how = f"before --max-cost {self._limit:g} would be passed"
-            if self.spent > self._limit:
-                how = f"which is more than --max-cost {self._limit:g}"
-            if excess > 1:
-                how += f": the service took up to {excess:.3g} times what its requests allow"
+            more = f" (the service took up to {excess:.3g} times what its requests allow)" if excess > 1 else ""
             raise CostLimitError(
-                f"stopped at ${self.spent:.4f} at most{part}, {how}; received responses are kept, continue with the"
-                " same command and a higher --max-cost"
+                f"stopped at ${self.spent:.4f} at most{part}: the next request could exceed --max-cost"
+                f" {self._limit:g}{more}; received responses are kept, continue with the same command and a higher"
+                " --max-cost"
             )
         return True
 

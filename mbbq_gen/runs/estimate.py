@@ -8,31 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
-from mbbq_gen.analysis.power import Question, VarianceAssumptions, power_table
-from mbbq_gen.core.config import FollowUp, RunConfig
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.option_display import OPEN_VARIANT, SamplingUnit
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.reasoning import expected_tokens
 from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
-from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter, price_of, read_prices, token_counter
-from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
+from mbbq_gen.runs.follow_up import follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.storage.store import WORDS, RunStore
 
 _SAMPLE: Final = 60
@@ -49,11 +44,6 @@ _OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
     "reasoned": 150,
 }
 """Kind of prompt variant → assumed tokens of a response, without a pilot run."""
-_SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
-"""Sample sizes (questions per language and split) whose cost is shown."""
-_FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
-"""Assumed share of responses that are followed up, without a pilot run."""
-_LABEL_TOKENS: Final = 2
 EstimateSource = Literal["assumed", "measured"]
 
 
@@ -102,14 +92,6 @@ class Cost(FrozenModel):
     batch_at_most: float | None
 
 
-class Duration(FrozenModel):
-    """The duration of a run without batches, at the service's rate limits."""
-
-    hours: float
-    limit: Literal["requests a minute", "tokens a minute"]
-    """The limit that determines the duration."""
-
-
 @dataclass
 class _Group:
     requests: int = 0
@@ -129,12 +111,9 @@ def estimate(
 ) -> TokenEstimate:
     """The estimated tokens of prompts.
 
-    Args:
-        prompts, counter: the prompts, and the counter of their tokens.
-        kinds: prompt variant → its kind, which determines the assumed length of responses.
-        measured: prompt variant, with its reasoning effort → mean tokens of a response in an earlier run.
-        max_tokens: the limit of a response, or None.
-        reasoning_tokens: reasoning effort → tokens that it may use in addition to the response.
+    `kinds`: prompt variant → kind, which determines the assumed length of responses. `measured`: prompt variant, with
+    its reasoning effort → mean tokens of a response. `max_tokens`: limit of a response. `reasoning_tokens`: reasoning
+    effort → tokens beyond that limit.
     """
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen, questions = set[bytes](), set[str]()
@@ -221,41 +200,12 @@ def cost_estimate(
     )
 
 
-def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
-    """The duration at limits of requests (`rpm`) and tokens (`tpm`) a minute; None without limits."""
-    times = [Duration(hours=requests / rpm / 60, limit="requests a minute")] if rpm else []
-    times += [Duration(hours=tokens / tpm / 60, limit="tokens a minute")] if tpm else []
-    return max(times, key=lambda time: time.hours, default=None)
+def hours_at(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> float | None:
+    """The hours that a run takes at limits of requests (`rpm`) and tokens (`tpm`) a minute; None without limits."""
+    return max((amount / limit / 60 for amount, limit in ((requests, rpm), (tokens, tpm)) if limit), default=None)
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
-
-
-class SampleSizeEstimate(FrozenModel):
-    """The cost of a balanced sample, and the width of its intervals."""
-
-    benchmark: str
-    questions: int
-    is_all: bool
-    requests: int
-    cost: Cost | None
-    templates: int
-    """Templates of its ambiguous questions."""
-    n_templates_effective: float
-    """Number of equally large templates with the same precision; templates weigh by their number of questions."""
-    half_widths: dict[Question, float] | None
-    """Half-widths of 95 % intervals of the bias in ambiguous contexts; None for too few templates."""
-
-
-class FollowUpEstimate(FrozenModel):
-    """The additional size of follow-ups."""
-
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    rates: EstimateSource
-    """Source of the share of responses that are followed up."""
-    cost: Cost | None
 
 
 class CostEstimate(FrozenModel):
@@ -269,29 +219,18 @@ class CostEstimate(FrozenModel):
     tokens: TokenEstimate
     price: Price | None
     cost: Cost | None
-    duration: Duration | None
-    samples: tuple[SampleSizeEstimate, ...]
-    assumptions: VarianceAssumptions
+    hours: float | None
+    """Its duration without batches, at the limits of requests and tokens; None without limits."""
     notes: tuple[str, ...]
-    follow_up: FollowUpEstimate | None = None
 
 
 def run_estimate(
-    config: RunConfig,
-    where: PackPaths,
-    assumptions: VarianceAssumptions,
-    *,
-    tokenizer: Path | None = None,
-    pilot: Path | None = None,
+    config: RunConfig, where: PackPaths, *, tokenizer: Path | None = None, pilot: Path | None = None
 ) -> CostEstimate:
-    """The estimate of a run.
+    """The estimate of a run with a resolved configuration.
 
-    Args:
-        config: the resolved configuration.
-        where: the language packs.
-        assumptions: variances from which interval widths are computed.
-        tokenizer: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine.
-        pilot: a run whose response lengths are used; None: assumed lengths.
+    `tokenizer`: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine. `pilot`: a
+    run whose response lengths are used; None: assumed lengths.
     """
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, tokenizer), price_for(provider, config)
@@ -302,8 +241,6 @@ def run_estimate(
             max_tokens=max_tokens if isinstance(max_tokens, int) else None,
             reasoning_tokens={effort: provider.reasoning_settings(effort).room for effort in config.reasoning_effort},
         )
-        samples = tuple(_samples(list(store.sampling_units()), config, tokens, price, assumptions))
-    follow_up = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
     return CostEstimate(
         model=config.model,
         base_url=base_url,
@@ -311,11 +248,8 @@ def run_estimate(
         tokens=tokens,
         price=price,
         cost=cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens),
-        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, config.rpm, config.tpm),
-        samples=samples,
-        assumptions=assumptions,
+        hours=hours_at(tokens.requests, tokens.input_tokens + tokens.output_tokens, config.rpm, config.tpm),
         notes=tuple(_notes(config, tokens, price, base_url)),
-        follow_up=follow_up,
     )
 
 
@@ -343,89 +277,9 @@ def planned_in_store(
         RunStore(Path(folder) / "plan.sqlite") as store,
         Bar("counting", None, "steps") as bar,
     ):
-        prompt_plan = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
+        prompt_plan = PromptPlan(InstanceSource(config, where), bar.advance)
         prompt_plan.read(store)
         yield prompt_plan, store, measured
-
-
-def _follow_up_estimate(
-    config: RunConfig,
-    where: PackPaths,
-    tokens: TokenEstimate,
-    price: Price | None,
-    counter: TokenCounter,
-    *,
-    pilot: Path | None,
-) -> FollowUpEstimate:
-    """The estimate of follow-ups; their input is the prompt, the first response and the follow-up question."""
-    measured = None if pilot is None else follow_up_rates(RunFolder(pilot), config.follow_up, where)
-    share, answer_tokens = measured or (sum(_FOLLOWED_UP[kind] for kind in config.follow_up), None)
-    groups = [group for group in tokens.groups if group.method == "generate"]
-    checked_share = (config.follow_up_check or 0) / sum(group.requests for group in groups)
-    requests = input_tokens = 0.0
-    for group in groups:
-        question = follow_up_text(where, config.instruction_language or group.language).text
-        written = group.output_tokens / group.requests
-        beside = group.input_tokens / group.requests + counter.count(question) + 2 * MESSAGE_TOKENS
-        followed = share * group.requests
-        checked = min(checked_share * group.requests, group.requests - followed)
-        requests += followed + checked
-        input_tokens += followed * (answer_tokens or written) + checked * written + (followed + checked) * beside
-    output = requests * _LABEL_TOKENS
-    return FollowUpEstimate(
-        requests=round(requests),
-        input_tokens=round(input_tokens),
-        output_tokens=round(output),
-        rates="assumed" if pilot is None else "measured",
-        cost=cost_estimate(price, input_tokens, output),
-    )
-
-
-def _samples(
-    outlines: list[SamplingUnit],
-    settings: RunConfig,
-    tokens: TokenEstimate,
-    price: Price | None,
-    assumptions: VarianceAssumptions,
-) -> Iterator[SampleSizeEstimate]:
-    """The cost and precision of sample sizes for each benchmark, smallest first."""
-    variants = len(settings.variants) * len(settings.label_style) * max(1, len(settings.reasoning_effort))
-    shown = tokens.prompts / tokens.questions
-    benchmarks: dict[str, dict[tuple[str, str], list[SamplingUnit]]] = {}
-    for outline in outlines:
-        place = (outline.language, outline.split)
-        benchmarks.setdefault(outline.benchmark, {}).setdefault(place, []).append(outline)
-    for benchmark, cells in benchmarks.items():
-        largest = max(cells.values(), key=len)
-        for size in [*(size for size in _SAMPLE_SIZES if size < len(largest)), len(largest)]:
-            part = sum(min(size, len(cell)) for cell in cells.values()) * shown / tokens.prompts
-            chosen = balanced_sample(largest, size, settings.seed)
-            ambiguous = (unit for unit in largest if unit.key in chosen and unit.condition == "ambiguous")
-            sizes = list(Counter(unit.template_id for unit in ambiguous).values())
-            # Kish's effective number of templates of these sizes
-            effective = sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
-            most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
-            half_widths = None
-            with suppress(UsageError):  # too few templates
-                table = power_table(
-                    *(benchmark, len(sizes), variants),
-                    questions=sum(sizes) / max(len(sizes), 1),
-                    orders=shown / variants,
-                    effective_share=effective / max(len(sizes), 1),
-                    assumptions=assumptions,
-                )
-                reach = t_quantile(0.95, effective)
-                half_widths = {entry.question: entry.standard_error * reach for entry in table.detectable}
-            yield SampleSizeEstimate(
-                benchmark=benchmark,
-                questions=size,
-                is_all=size == len(largest),
-                requests=round(tokens.requests * part),
-                cost=cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most),
-                templates=len(sizes),
-                n_templates_effective=effective,
-                half_widths=half_widths,
-            )
 
 
 def price_note(model: str, price: Price | None, base_url: str | None) -> str:
@@ -447,3 +301,5 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
             "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"
             " with --pilot RUN"
         )
+    if follows_up(settings):
+        yield "follow-ups are not counted: often one answer in twenty is asked again"

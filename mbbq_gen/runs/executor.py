@@ -27,7 +27,7 @@ from mbbq_gen.core.records import Method, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, MaxUsage, PendingSource, cost_report, known_cost
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, PendingSource, cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.queries import recorded_failures
@@ -68,43 +68,31 @@ class ErrorRateGuard:
     def check(self, all_failed: int = _ALL_FAILED) -> None:
         """Raises RunError if more than the share failed, or all of the first `all_failed` requests."""
         failed = self._failures.total()
-        too_many = self._finished >= _MIN_REQUESTS and is_above(failed, self._finished, self.share)
+        too_many = self._finished >= _MIN_REQUESTS and failed > self.share * self._finished
         if too_many or (self.share < 1 and failed == self._finished >= all_failed):
             raise RunError(
-                f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
-                f" received responses are kept, {self.retry_hint} (--max-error-rate sets the share)"
+                f"stopped: {failure_line(self._failures, self._finished)}; received responses are kept,"
+                f" {self.retry_hint} (--max-error-rate sets the share)"
             )
 
 
 @dataclass
 class TruncationMonitor:
-    """Warns, early and at the end, of responses truncated at the token limit; names the likely cause.
-
-    Never warns for providers without a token limit.
-    """
+    """Warns, early and at the end, of responses truncated at the token limit."""
 
     provider: Provider
     say: Callable[[str], None]
     _n_answers: int = field(default=0, init=False)
     _n_truncated: int = field(default=0, init=False)
-    _has_reasoning: bool = field(default=False, init=False)
-    _has_warned: bool = field(default=False, init=False)
 
     def count(self, responses: Iterable[Response]) -> None:
-        """Counts responses; warns if the first five, or more than half of the first fifty, are truncated."""
-        if self.provider.settings.get("max_tokens") is None:
-            return
+        """Counts responses; warns if the first five are truncated."""
         for response in responses:
-            if response.error is not None or response.scores is not None:
-                continue
-            self._n_answers += 1
-            if response.finish_reason == "length":
-                self._n_truncated += 1
-                self._has_reasoning |= bool(response.reasoning) or "<think" in (response.text or "")
-            is_often = self._n_answers == self._n_truncated == 5 or (self._n_answers == 50 and self._n_truncated > 25)
-            if is_often and not self._has_warned:
-                self._has_warned = True
-                self._warn(f"{self._n_truncated} of the first {self._n_answers} answers")
+            if response.error is None and response.scores is None:
+                self._n_answers += 1
+                self._n_truncated += response.finish_reason == "length"
+                if self._n_answers == self._n_truncated == 5:
+                    self._warn("the first 5 answers")
 
     def sum_up(self) -> None:
         """Warns if more than a tenth of the responses of a run were truncated."""
@@ -112,56 +100,32 @@ class TruncationMonitor:
             self._warn(f"{self._n_truncated:,} of {self._n_answers:,} answers")
 
     def _warn(self, what: str) -> None:
-        sampling, limit = self.provider.runtime_info().get("sampling"), self.provider.settings.get("max_tokens")
-        penalty = sampling.get("repetition_penalty") if isinstance(sampling, dict) else 1.0
-        advice = "raise --max-tokens"
-        if self._has_reasoning:
-            advice = "the model thinks first: give --reasoning-effort none, or raise --max-tokens"
-        elif penalty is None:
-            advice += "; or the server applies a repetition penalty, with which models often do not end their answers"
-        elif penalty != 1:
-            advice = (
-                f"with a repetition penalty ({penalty}), models often do not end their answers: give --model-arg"
-                " repetition_penalty=1, or raise --max-tokens"
+        if (limit := self.provider.settings.get("max_tokens")) is not None:
+            self.say(
+                f"{self.provider.name}: {what} are cut at {limit} tokens; raise --max-tokens, or let the model reason"
+                " less (--reasoning-effort)"
             )
-        self.say(f"{self.provider.name}: {what} are cut at {limit} tokens; {advice}")
 
 
-def is_above(failed: int, finished: int, share: float) -> bool:
-    """Whether more than `share` of the finished requests failed."""
-    return finished > 0 and failed / finished > share
-
-
-def most_frequent(failures: Mapping[str, int]) -> str:
-    """The most frequent kind of failure with its most frequent message, in one line."""
+def failure_line(failures: Mapping[str, int], finished: int) -> str:
+    """One line about failed requests, with the most frequent message of the most frequent kind."""
     kinds: Counter[str] = Counter()
-    for line, count in failures.items():
-        kinds[failure_kind(line)] += count
+    for message, count in failures.items():
+        kinds[failure_kind(message)] += count
     (kind, count), *_ = kinds.most_common(1)
-    lines = {line: count for line, count in failures.items() if failure_kind(line) == kind}
-    example = textwrap.shorten(max(lines, key=lines.__getitem__), _MAX_MESSAGE, placeholder=" …")
-    return f"most often ({count:,}): {example}"
+    messages = [message for message in failures if failure_kind(message) == kind]
+    example = textwrap.shorten(max(messages, key=failures.__getitem__), _MAX_MESSAGE, placeholder=" …")
+    return f"{kinds.total():,} of {finished:,} requests failed, most often ({count:,}): {example}"
 
 
-def check_failures(store: RunStore, share: float, retry_hint: str, left_out: int = 0) -> str | None:
-    """One line about the failed requests of a finished run; None if there are none.
-
-    Args:
-        store: the run.
-        share: largest share of failed requests.
-        retry_hint: how to send failed requests again.
-        left_out: failed requests that are being sent again, not counted.
-
-    Raises:
-        RunError: if more than the share failed, or all.
-    """
+def check_failures(store: RunStore, share: float, retry_hint: str) -> str | None:
+    """One line about the failed requests of a finished run, None without any; RunError if more than `share` failed."""
     progress = store.progress()
-    failed = progress.failed - left_out
-    finished = progress.answered + failed
-    if not failed:
+    if not progress.failed:
         return None
-    line = f"{failed:,} of {finished:,} requests failed, {most_frequent(recorded_failures(store))}"
-    if failed == finished or is_above(failed, finished, share):
+    finished = progress.answered + progress.failed
+    line = failure_line(recorded_failures(store), finished)
+    if not progress.answered or progress.failed > share * finished:
         raise RunError(f"{line}; received responses are kept, {retry_hint} (--max-error-rate sets the share)")
     return f"{line}; {retry_hint}"
 
@@ -218,7 +182,7 @@ class Executor:
         scored = (request for request in self.store.pending() if request.prompt.method != "generate")
         pending: Iterator[Request] = chain(text, scored)
         if guard is None and is_paid:
-            pending = self.in_flight.watch(pending, self.provider.max_usage, context.in_doubt)
+            pending = self.in_flight.watch(pending)
         try:
             await self.provider.check_methods(self.methods)
             while True:
@@ -229,7 +193,7 @@ class Executor:
                     return
         finally:
             if is_paid:
-                self.in_flight.end(context.in_doubt)
+                self.in_flight.end(context.in_doubt, self.provider.max_usage)
             if self.close:
                 await self.provider.aclose()
 
@@ -352,25 +316,13 @@ async def execute_planned(
 def open_cost_guard(
     store: RunStore, provider: Provider, config: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
-    """The remaining budget of a run: limit − cost so far − highest cost of open batches.
-
-    Raises:
-        UsageError: the price of the model is unknown, or nothing limits the length of an answer.
-    """
+    """The remaining budget of a run (limit − cost so far − highest cost of open batches), as `cost_guard_with`."""
     prices, base_url = read_prices(config.prices), provider.capabilities.base_url
     before = cost_report(store, provider.kind, provider.model, prices, base_url).most
-    before += held_by_batches(store, provider.max_usage, known_price(provider, config))
-    return cost_guard_with(store, provider, config, limit, before, for_batches=for_batches)
-
-
-def held_by_batches(store: RunStore, max_usage: MaxUsage, price: Price) -> float:
-    """The highest cost of open batches in US dollars. `price` applies to batches submitted without a limit."""
-    ledger, held = BatchTable(store), 0.0
-    for batch in ledger.open_batches():
-        held += batch.most_cost
-        if not batch.most_cost:
-            held += sum(known_cost(max_usage(store.request(key)), price) for key in ledger.requests(batch))
-    return held
+    guard = cost_guard_with(store, provider, config, limit, before, for_batches=for_batches)
+    if for_batches:
+        guard.spent += sum(guard.most(store.request(key)) for key in BatchTable(store).open_requests())
+    return guard
 
 
 def cost_guard_with(
@@ -382,7 +334,10 @@ def cost_guard_with(
     *,
     for_batches: bool = False,
 ) -> CostGuard:
-    """The remaining budget: the limit minus the highest cost so far (`before`); raises as `open_cost_guard`."""
+    """The remaining budget: the limit minus the highest cost so far (`before`).
+
+    UsageError if the price of the model is not known, or nothing limits the length of an answer.
+    """
     price, name, max_usage = known_price(provider, config), provider.name, provider.max_usage
     request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:
@@ -390,8 +345,7 @@ def cost_guard_with(
             f"--max-cost: nothing in what is sent to {name} limits the length of an answer; leave --max-cost out"
         )
     paid = _batch_price(price, name) if for_batches else price
-    concurrency = provider.capabilities.max_connections or 1
-    return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price, concurrency=concurrency)
+    return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price)
 
 
 def known_price(provider: Provider, config: RunConfig) -> Price:

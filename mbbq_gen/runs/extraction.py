@@ -169,7 +169,7 @@ def extract_run(
     *,
     extractor: str = ENGINE,
 ) -> dict[str, str]:
-    """Extracts the responses without an extraction of the current extractor version.
+    """Extracts the responses without an extraction of the current version; returns language → extractor version.
 
     Args:
         store: the run.

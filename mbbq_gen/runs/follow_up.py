@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import zip_longest
 from sqlite3 import Cursor
 from typing import Final
 
-from mbbq_gen.core.config import FollowUp, RunConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt
@@ -124,24 +123,6 @@ def _reasons(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[s
     turns = zip_longest(*(sorted(rows) for rows in read.values()))
     drawn = [row[1] for turn in turns for row in turn if row is not None]
     return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
-
-
-def follow_up_rates(
-    pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
-) -> tuple[float, float | None] | None:
-    """Share of a pilot's answers that would be followed up, and their mean tokens; None without answers."""
-    total = again = tokens = 0
-    with pilot.open_store(read_only=True) as store:
-        current = extractor_versions(store.languages(), resources)
-        versions = {language: [version] for language, version in current.items()}
-        joined = "JOIN responses r ON r.request_key = p.request_key"
-        rows = store.extraction_rows("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
-        for outcome, confidence, written in rows:
-            total += 1
-            is_low = outcome in PARSED and confidence == "low" and "low" in kinds
-            if is_low or (outcome in UNPARSED_OUTCOMES and outcome != "empty" and "unread" in kinds):
-                again, tokens = again + 1, tokens + written
-    return (again / total, tokens / again if tokens else None) if total else None
 
 
 def extract_follow_ups(store: RunStore, resources: PackPaths) -> None:

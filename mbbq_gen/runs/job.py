@@ -18,7 +18,6 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
-from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
@@ -28,11 +27,11 @@ from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
-from mbbq_gen.runs.planner import Planner
-from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
+from mbbq_gen.runs.planner import plan_run
+from mbbq_gen.runs.resolve import InstanceSource, check_together, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
-from mbbq_gen.storage.ledgers import BatchMode, BatchTable, choose_mode, mode_of
+from mbbq_gen.storage.ledgers import BatchMode, choose_mode, mode_of
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -165,12 +164,12 @@ class Job:
                 if config.is_scored:
                     store.set_meta(NORMALISE, config.normalization)
         else:
-            load, where = InstanceSource(config, self.resources), (self.folder, config, provider, self.resources)
+            load = InstanceSource(config, self.resources)
             with self.watcher.stage("planning") as advance:
-                planner = Planner(*where, load, notices(config), control=load.control, step=lambda: advance(1))
                 may_grow = executes and not follows_up(config) and provider.capabilities.base_url is not None
                 whole = rule, given.batch, config.ray, config.storage, config.cache_dir, config.max_cost
-                manifest = planner.plan(store, grows=may_grow and not any(whole))
+                grows = may_grow and not any(whole)
+                manifest = plan_run(store, self.folder, provider, load, lambda: advance(1), grows=grows)
         if rule is not None:
             set_rule(store, rule, config)
         has_batches = config.model.partition(":")[0] in BATCH_KINDS
@@ -267,13 +266,10 @@ class Job:
         """Extracts remaining responses and returns the state of the run."""
         store, path = session.store, session.folder.path
         self._extract(store)
-        command, n_resent = "the same command", 0
-        if mode_of(store) != "off":
-            command, table = f"mbbq-gen run {path} --batch", BatchTable(store)
-            n_resent = len(table.failed_requests() & table.open_requests())
+        command = "the same command" if mode_of(store) == "off" else f"mbbq-gen run {path} --batch"
         if not under_way:
             rate = session.config.max_error_rate
-            if line := check_failures(store, rate, f"{command} sends the others again", n_resent):
+            if line := check_failures(store, rate, f"{command} sends the others again"):
                 session.watcher.say(line)
         progress = store.progress()
         return JobResult(
@@ -301,19 +297,11 @@ async def _complete_plan(store: RunStore) -> None:
 
 def _description(manifest: Manifest) -> str:
     """One line about a run: its questions, variants and prompts."""
-    settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
+    counts, total = manifest.counts, sum(manifest.available.values())
     part = f"a template-balanced sample of the {total:,} questions: {counts.instances:,}"
-    line = f"{settings.model}: {f'all {total:,} questions' if counts.instances == total else part}"
-    line += f" × {len(settings.variants)} prompt variants"
-    line += "" if settings.method == ("generate",) else f" by {' and '.join(settings.method)}"
-    for number, name in (
-        (orders_of(settings.option_order), "option orders"),
-        (len(settings.label_style), "label styles"),
-        (len(settings.reasoning_effort), "reasoning efforts"),
-    ):
-        line += f" × {number} {name}" if number > 1 else ""
+    line = f"{manifest.config.model}: {f'all {total:,} questions' if counts.instances == total else part}"
     different = "" if counts.requests == counts.prompts else f" ({counts.requests:,} different requests)"
-    return f"{line} = {counts.prompts:,} prompts{different}"
+    return f"{line} × {len(manifest.config.variants)} prompt variants, {counts.prompts:,} prompts{different}"
 
 
 def _execute_in_thread(job: Job) -> JobResult:

@@ -2,7 +2,7 @@
 
     benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
 
-`Planner` stores the prompts; `runs.estimate` only counts them.
+`plan_run` stores the prompts; `runs.estimate` only counts them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Final
 
 import mbbq_gen
-from mbbq_gen.benchmarks.control.coverage import ControlCoverage
 from mbbq_gen.benchmarks.rows import LazyInstance, with_files
-from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, file_digest
 from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy, SamplingUnit
 from mbbq_gen.core.records import Instance, Message, Method, Prompt
@@ -44,13 +43,12 @@ from mbbq_gen.prompts.render import (
 from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_sample
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.providers.base import Provider, prompt_key, require_methods
+from mbbq_gen.runs.resolve import InstanceSource, notices
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, GrowingPlan, RunStore, duplicate_key
 
 _GROWING: Final = 50_000
 """Largest plan that is completed while requests are sent. An interrupted run stores the rest before it ends."""
-LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[LazyInstance]]
-"""Reads the questions of one benchmark in some languages and splits, in their published order."""
 
 
 @dataclass
@@ -89,10 +87,6 @@ class InputTally:
             own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
             self.files |= {f"{choice.name}/{path.name}": file_digest(path) for path in own}
             return
-        if not opened:
-            raise RunError(
-                f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
-            )
         self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
 
     def build(self, question: LazyInstance) -> tuple[Instance, str]:
@@ -108,14 +102,13 @@ class InputTally:
 class PromptPlan:
     """Reads the questions of a run and renders its prompts."""
 
-    settings: RunConfig
-    resources: PackPaths
-    load: LoadBenchmark
+    load: InstanceSource
     step: Callable[[], None] = lambda: None
     """Called for every question read and every prompt rendered."""
 
     def __post_init__(self) -> None:
-        self._variants = PromptVariants(self.settings, self.resources)
+        self.settings = self.load.settings
+        self._variants = PromptVariants(self.settings, self.load.where)
         self._examples: dict[str, list[FewShotExample]] = {}
         self._unknown_texts: dict[tuple[str, str], list[str]] = {}
 
@@ -203,84 +196,77 @@ class PromptPlan:
         return as_continuations(prompt, method, answers, prior)
 
 
-@dataclass(frozen=True)
-class Planner:
-    """Plans a run folder."""
+def plan_run(
+    store: RunStore,
+    folder: RunFolder,
+    provider: Provider,
+    load: InstanceSource,
+    step: Callable[[], None] = lambda: None,
+    *,
+    grows: bool = False,
+) -> Manifest:
+    """Stores the plan of a run and writes the manifest; replaces an interrupted plan.
 
-    folder: RunFolder
-    settings: RunConfig
-    provider: Provider
-    resources: PackPaths
-    load: LoadBenchmark
-    notices: tuple[str, ...] = ()
-    control: Mapping[str, ControlCoverage] = field(default_factory=dict)
-    """Benchmark → coverage of the control questions that `load` generated."""
-    step: Callable[[], None] = lambda: None
-    """Called for every question read and every prompt rendered."""
+    `step` is called for every question read and every prompt rendered. `grows`: stores only the first prompts, the
+    others while requests are sent (`RunStore.store_prompts`); no effect for loglikelihoods, published prompts and large
+    plans.
+    """
+    settings, resources = load.settings, load.where
+    require_methods(provider, settings.method)
+    reasoning = {level: provider.reasoning_settings(level) for level in settings.reasoning_effort}
+    instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
+    kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
+    prompts: list[tuple[PackKind, str]] = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
+    packs = pack_digests(resources, settings.languages) | _digests(resources, prompts)
+    prompt_plan = PromptPlan(load, step)
+    store.clear_plan()
+    tally = prompt_plan.read(store)
+    rendered = ((prompt, prompt_key(provider, prompt)) for prompt in prompt_plan.prompts(store))
+    n_instances = store.count_instances()
+    n_prompts = n_instances * len(settings.variants) * len(settings.label_style) * orders_of(settings.option_order)
+    n_prompts *= len(settings.reasoning_effort) or 1
+    grows &= settings.method == ("generate",) and settings.prompt_source != "published" and n_prompts <= _GROWING
+    if not grows:
+        n_prompts = store.add_prompts(rendered)
+    manifest = Manifest(
+        mbbq_gen=mbbq_gen.__version__,
+        git_revision=git_revision(),
+        python=platform.python_version(),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        config=settings,
+        provider_settings=dict(provider.settings),
+        runtime_info=provider.runtime_info(),
+        reasoning=reasoning,
+        pack_digests=packs,
+        data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
+        file_digests=tally.files,
+        available=dict(sorted(tally.counts.items())),
+        counts=Counts(
+            instances=n_instances, prompts=n_prompts, requests=n_prompts if grows else store.progress().requests
+        ),
+        control={name: found.counts() for name, found in load.control.items()},
+        notices=notices(settings),
+    )
+    folder.write_manifest(manifest)
+    if settings.is_scored:
+        store.set_meta(SCORED, "yes")
+        store.set_meta(NORMALISE, settings.normalization)
+    if grows:
+        store.grow(GrowingPlan(rendered, n_prompts, partial(_finish, store, folder)))
+        prompt_plan.step = lambda: None
+    else:
+        _finish(store, folder)
+    store.records.keep_in_files_if_large(manifest.counts.requests)
+    return manifest
 
-    def plan(self, store: RunStore, *, grows: bool = False) -> Manifest:
-        """Stores the plan and writes the manifest; replaces an interrupted plan.
 
-        Args:
-            store: the store of the run.
-            grows: stores only the first prompts, the others while requests are sent (`RunStore.store_prompts`);
-                no effect for loglikelihoods, published prompts and large plans.
-        """
-        settings = self.settings
-        require_methods(self.provider, settings.method)
-        reasoning = {level: self.provider.reasoning_settings(level) for level in settings.reasoning_effort}
-        instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
-        kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
-        prompts: list[tuple[PackKind, str]] = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
-        packs = pack_digests(self.resources, settings.languages) | _digests(self.resources, prompts)
-        prompt_plan = PromptPlan(settings, self.resources, self.load, self.step)
-        store.clear_plan()
-        tally = prompt_plan.read(store)
-        rendered = ((prompt, prompt_key(self.provider, prompt)) for prompt in prompt_plan.prompts(store))
-        n_instances = store.count_instances()
-        n_prompts = n_instances * len(settings.variants) * len(settings.label_style) * orders_of(settings.option_order)
-        n_prompts *= len(settings.reasoning_effort) or 1
-        grows &= settings.method == ("generate",) and settings.prompt_source != "published" and n_prompts <= _GROWING
-        if not grows:
-            n_prompts = store.add_prompts(rendered)
-        manifest = Manifest(
-            mbbq_gen=mbbq_gen.__version__,
-            git_revision=git_revision(),
-            python=platform.python_version(),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            config=settings,
-            provider_settings=dict(self.provider.settings),
-            runtime_info=self.provider.runtime_info(),
-            reasoning=reasoning,
-            pack_digests=packs,
-            data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
-            file_digests=tally.files,
-            available=dict(sorted(tally.counts.items())),
-            counts=Counts(
-                instances=n_instances, prompts=n_prompts, requests=n_prompts if grows else store.progress().requests
-            ),
-            control={name: found.counts() for name, found in self.control.items()},
-            notices=self.notices,
-        )
-        self.folder.write_manifest(manifest)
-        if settings.is_scored:
-            store.set_meta(SCORED, "yes")
-            store.set_meta(NORMALISE, settings.normalization)
-        if grows:
-            store.grow(GrowingPlan(rendered, n_prompts, partial(self._finish, store)))
-            prompt_plan.step = lambda: None
-        else:
-            self._finish(store)
-        store.records.keep_in_files_if_large(manifest.counts.requests)
-        return manifest
-
-    def _finish(self, store: RunStore) -> None:
-        """Marks the plan as complete and stores the number of distinct requests."""
-        manifest, requests = self.folder.manifest(), store.progress().requests
-        if manifest.counts.requests != requests:
-            counts = manifest.counts.model_copy(update={"requests": requests})
-            self.folder.write_manifest(manifest.model_copy(update={"counts": counts}))
-        store.set_meta("planned", "yes")
+def _finish(store: RunStore, folder: RunFolder) -> None:
+    """Marks the plan as complete and stores the number of distinct requests."""
+    manifest, requests = folder.manifest(), store.progress().requests
+    if manifest.counts.requests != requests:
+        counts = manifest.counts.model_copy(update={"requests": requests})
+        folder.write_manifest(manifest.model_copy(update={"counts": counts}))
+    store.set_meta("planned", "yes")
 
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:

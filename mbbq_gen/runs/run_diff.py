@@ -1,8 +1,7 @@
 """Compares two runs: settings, packs, models, questions, scores, and flipped answers.
 
-Answers are paired in tiers: by the same messages first, then by the same question, prompt variant and option order, and
-so on (`MatchCounts`). Scores are compared over paired answers only, so that differences come from the model or the
-extractor, not from the sample.
+Scores are compared over paired answers only, so that differences come from the model or the extractor, not from the
+sample.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.simple import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, ensure_scores_extracted
-from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS
@@ -48,15 +47,6 @@ class ChangedSetting(FrozenModel):
     second: JsonValue
 
 
-class ServedModel(FrozenModel):
-    """A model as reported by the service."""
-
-    model: str | None
-    fingerprint: str | None
-    """The service's fingerprint of the system that answered."""
-    responses: int
-
-
 class RunSide(FrozenModel):
     """One of the two runs."""
 
@@ -67,35 +57,8 @@ class RunSide(FrozenModel):
     answered: int
     items: int
     """Prompts whose answers have been extracted."""
-    answering: tuple[ServedModel, ...]
-
-
-class MatchCounts(FrozenModel):
-    """Numbers of paired items by tier; each tier pairs the items that earlier ones left."""
-
-    same_request: int
-    """The same messages."""
-    same_prompt: int
-    """The same question, prompt variant, labels and option order; other messages (pack, system message, examples)."""
-    same_variant: int
-    """The same question and prompt variant, unique in each run; another option order or other labels."""
-    same_question: int
-    """The same question, unique among the rest of each run; other prompt variants."""
-    only_first: int
-    only_second: int
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs."""
-        return self.same_request + self.same_prompt + self.same_variant + self.same_question
-
-
-class FlipExample(FrozenModel):
-    """A flipped item, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
-
-    instance_key: str
-    first_id: str
-    second_id: str
+    answering: tuple[str, ...]
+    """The models that the service reported, with their fingerprints, most frequent first."""
 
 
 class Flip(FrozenModel):
@@ -107,7 +70,8 @@ class Flip(FrozenModel):
     count: int
     reread: int
     """Number of pairs with identical responses to the same options: only the extraction differs."""
-    examples: tuple[FlipExample, ...]
+    examples: tuple[tuple[str, str], ...]
+    """Prompt ids in the first and the second run; `mbbq-gen explain RUN ID` shows an answer."""
 
 
 class MetricChange(FrozenModel):
@@ -138,9 +102,11 @@ class RunDiff(FrozenModel):
     first: RunSide
     second: RunSide
     differing: tuple[ChangedSetting, ...]
-    serving: str | None = None
-    """A sentence on how they differ in server or sampling; None if they do not."""
-    matched: MatchCounts
+    paired_by: tuple[str, ...]
+    """Columns that the answers of a pair share."""
+    pairs: int
+    only_first: int
+    only_second: int
     flipped: int
     flips: tuple[Flip, ...]
     groups: tuple[GroupChange, ...]
@@ -161,13 +127,6 @@ DEFAULT_METRICS: Final = (
 )
 GROUP_COLUMNS: Final = ("benchmark", "language", "split", "method")
 """Columns that pairs share and scores are grouped by; `method` is left out of results if all are `generate`."""
-_ITEM_COLUMNS: Final = ("instance_key", "method", "reasoning_effort")
-_TIERS: Final[dict[str, tuple[str, ...]]] = {
-    "same_request": ("prompt_id",),
-    "same_prompt": (*_ITEM_COLUMNS, "variant", "label_style", "places"),
-    "same_variant": (*_ITEM_COLUMNS, "variant"),
-    "same_question": ("instance_key", "method"),
-}
 _EXAMPLES: Final = 3
 """Examples of each flip."""
 
@@ -198,13 +157,15 @@ class _LoadedRun:
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, settings: DiffSettings) -> RunDiff:
     """Compares two runs, after extracting their new responses; UnknownNameError for an unknown extractor."""
     before, after = _load(first, "first", where, settings), _load(second, "second", where, settings)
-    pairs, matched = _paired(before.items, after.items)
+    pairs, columns = _paired(before.items, after.items)
     return RunDiff(
         first=before.side,
         second=after.side,
         differing=tuple(_differing(before, after)),
-        serving=serving_difference({"first": before.manifest, "second": after.manifest}),
-        matched=matched,
+        paired_by=columns,
+        pairs=pairs.height,
+        only_first=before.items.height - pairs.height,
+        only_second=after.items.height - pairs.height,
         flipped=int(pairs["flipped"].sum()),
         flips=tuple(_flips(pairs)),
         groups=tuple(_group_changes(before, after, pairs, settings)),
@@ -242,7 +203,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, settings: DiffSettings
         requests=progress.requests,
         answered=progress.answered,
         items=items.height,
-        answering=tuple(ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served),
+        answering=tuple(f"{model} ({mark})" if mark else model for model, mark, _ in served if model),
     )
     return _LoadedRun(side, manifest, extractors, items, in_rounds)
 
@@ -281,27 +242,25 @@ def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonVal
     return found
 
 
-def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, MatchCounts]:
-    """The pairs, with the columns of both runs (of the second: `…_after`), and their counts."""
+def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, tuple[str, ...]]:
+    """The pairs, with the columns of both runs (of the second: `…_after`), and the columns that they share.
+
+    Pairs share the question and the method, and what a run varies for one question: variant, labels, effort, order.
+    """
     import polars as pl
 
-    names = ["prompt_id", "instance_key", "reasoning_effort", "variant", "label_style", "places", *GROUP_COLUMNS]
-    names += ["answer", "chosen", "correct", "mark"]
+    columns, names = ["instance_key", "method"], ["variant", "label_style", "reasoning_effort", "places"]
+    kept = ["prompt_id", "instance_key", *names, *GROUP_COLUMNS, "answer", "chosen", "correct", "mark"]
     text = pl.col("reasoning_effort", "variant", "label_style", *GROUP_COLUMNS).cast(pl.String).fill_null("")
-    ours, theirs = (frame.select(names).with_columns(text) for frame in (before, after))
-    theirs = theirs.rename(lambda name: f"{name}_after")
-    found: list[polars.DataFrame] = []
-    for keys in _TIERS.values():
-        keys_after = [f"{key}_after" for key in keys]
-        # rows whose keys are unique in each run
-        single, single_after = ours.filter(pl.len().over(keys) == 1), theirs.filter(pl.len().over(keys_after) == 1)
-        pairs = single.join(single_after, left_on=keys, right_on=keys_after, how="inner", coalesce=False)
-        found.append(pairs.select(*ours.columns, *theirs.columns))
-        ours = ours.join(pairs, on="prompt_id", how="anti")
-        theirs = theirs.join(pairs, on="prompt_id_after", how="anti")
-    pairs = pl.concat(found).with_columns(flipped=pl.col("chosen").ne_missing(pl.col("chosen_after")))
-    counts = dict(zip(_TIERS, (part.height for part in found), strict=True))
-    return pairs, MatchCounts(**counts, only_first=ours.height, only_second=theirs.height)
+    ours, theirs = (frame.select(kept).with_columns(text) for frame in (before, after))
+    for name in names:
+        if any(side.n_unique([*columns, name]) > side.n_unique(columns) for side in (ours, theirs)):
+            columns.append(name)
+    single, single_after = (side.filter(pl.len().over(columns) == 1) for side in (ours, theirs))
+    renamed = single_after.rename(lambda name: f"{name}_after")
+    columns_after = [f"{name}_after" for name in columns]
+    pairs = single.join(renamed, left_on=columns, right_on=columns_after, how="inner", coalesce=False)
+    return pairs.with_columns(flipped=pl.col("chosen").ne_missing(pl.col("chosen_after"))), tuple(columns)
 
 
 def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
@@ -311,7 +270,7 @@ def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
     same = ("mark", "places", "label_style", "instance_key")
     alike = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in same)
     reread = alike & (pl.col("method") == "generate")  # loglikelihoods are not compared
-    example = pl.struct("instance_key", first_id="prompt_id", second_id="prompt_id_after")
+    example = pl.concat_list("prompt_id", "prompt_id_after")
     counted = (
         pairs.filter("flipped")
         .sort("prompt_id")
@@ -321,8 +280,8 @@ def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
     )
     for row in counted.iter_rows(named=True):
         first, second = row.pop("answer"), row.pop("answer_after")
-        shown = tuple(FlipExample(**example) for example in row.pop("examples"))
-        yield Flip(first=first, second=second, examples=shown, **row)
+        examples = tuple((one, other) for one, other in row.pop("examples"))
+        yield Flip(first=first, second=second, examples=examples, **row)
 
 
 def _group_changes(

@@ -7,14 +7,14 @@ and its options as shown, the response, and the evidence in it. Counts over filt
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response, Role
-from mbbq_gen.runs.extraction import answer_table
+from mbbq_gen.runs.extraction import answer_table, observations
 from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.scoring.observations import (
     GoldLabels,
@@ -25,7 +25,7 @@ from mbbq_gen.scoring.observations import (
     without_places,
 )
 from mbbq_gen.storage.queries import REPLY_COLUMNS, follow_up_columns
-from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
+from mbbq_gen.storage.schema import EXTRACTION, read_extraction
 from mbbq_gen.storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -166,23 +166,6 @@ def _sample(
 # --- an index that filters and counts --------------------------------------------------------------------------------
 
 _STRATA: Final = ("benchmark", "split", "language", "outcome", "role", "flipped")
-_PARSED = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
-_NO_RESPONSE = ", ".join(f"'{outcome}'" for outcome in sorted(NO_RESPONSE))
-
-_CHOSEN = "CAST(substr(p.option_order, e.option + 1, 1) AS INTEGER)"
-"""Index in `Instance.options` of the option that extraction `e` of prompt `p` chose."""
-_ROW_COLUMNS: Final = f"""
-p.number, p.prompt_id, e.extractor, i.key, i.benchmark, i.split, i.language, i.category, i.template_id,
-  i.condition, p.variant, e.outcome,
-  CASE WHEN e.outcome NOT IN ({_PARSED}) THEN 'none'
-    WHEN e.option IS NULL THEN 'unknown'
-    ELSE coalesce(CASE {_CHOSEN} WHEN 0 THEN i.role_0 WHEN 1 THEN i.role_1 ELSE i.role_2 END, 'person') END,
-  CASE WHEN e.outcome IN ({_NO_RESPONSE}) THEN 'none'
-    WHEN e.outcome NOT IN ({_PARSED}) THEN 'no'
-    WHEN e.option IS NULL THEN CASE i.condition WHEN 'ambiguous' THEN 'yes' ELSE 'no' END
-    WHEN {_CHOSEN} = i.gold_index THEN 'yes' ELSE 'no' END,
-  e.confidence, coalesce(p.reasoning_effort, 'unset')
-"""
 
 
 class SampleRow(NamedTuple):
@@ -217,29 +200,34 @@ FIELDS: Final = SampleRow._fields[4:]
 class SampleIndex:
     """A table of extractions that can be filtered, counted and sampled."""
 
-    def __init__(
-        self,
-        store: RunStore,
-        versions: Mapping[str, str],
-        seed: int = 0,
-        step: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """`versions`: language → extractor version; `seed`: of `sample`; `step`: called with the size of each batch."""
+    def __init__(self, store: RunStore, versions: Mapping[str, str], seed: int = 0) -> None:
+        """`versions`: language → extractor version; `seed`: of `sample`."""
         import polars as pl
 
-        names = [*SampleRow._fields[:-1], "rank"]
-        schema = {name: pl.Int64() if name in ("number", "rank") else pl.String() for name in names}
-        parts = [pl.DataFrame(schema=schema)]
         wanted = {language: [version] for language, version in versions.items()}
-        rows = store.extraction_rows(_ROW_COLUMNS, wanted, "JOIN instances i ON i.key = p.instance_key")
-        while batch := rows.fetchmany(10 * BATCH):
-            ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in batch]
-            parts.append(pl.DataFrame(ranked, schema=schema, orient="row"))
-            step(len(batch))
+        rows = store.extraction_rows("p.number, p.prompt_id, p.instance_key", wanted)
+        ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in rows]
+        kinds = {"number": pl.Int64(), "prompt_id": pl.String(), "key": pl.String(), "rank": pl.Int64()}
+        known, role = pl.col("correct"), pl.col("chosen_role").cast(pl.String).fill_null("person")
+        is_chosen = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
+        items = observations(store, wanted, "").select(
+            *(pl.col(name).cast(pl.String) for name in ("extractor", *SampleRow._fields[4:8])),
+            *(pl.col(name).cast(pl.String) for name in ("condition", "variant", "outcome", "confidence")),
+            pl.col("template_id").cast(pl.String).alias("template"),
+            pl.when(is_chosen).then(role).otherwise(pl.lit("none")).alias("role"),
+            pl.when(known)
+            .then(pl.lit("yes"))
+            .when(~known)
+            .then(pl.lit("no"))
+            .otherwise(pl.lit("none"))
+            .alias("correct"),
+            pl.col("reasoning_effort").cast(pl.String).fill_null("unset"),
+        )
         roles = pl.col("role").filter(~pl.col("outcome").is_in(sorted(NO_RESPONSE)))
         flipped = pl.when(roles.n_unique() > 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
         flipped = pl.when(roles.len() < 2).then(pl.lit("once")).otherwise(flipped)
-        self._items = pl.concat(parts).with_columns(flipped.over("key").alias("flipped"))
+        facts = pl.DataFrame(ranked, schema=kinds, orient="row")
+        self._items = items.hstack(facts).with_columns(flipped.over("key").alias("flipped"))
 
     def _filtered(self, filters: Mapping[str, str]) -> polars.DataFrame:
         import polars as pl

@@ -1,30 +1,25 @@
-"""Study designs (`mbbq-gen design`), and checks of servers (`doctor`, `init`)."""
+"""Study designs (`mbbq-gen design`), and checks of servers (`mbbq-gen doctor`)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
 from mbbq_gen.analysis.design import Components, DesignSearch, DesignSpace, DesignTarget, Price, StudyDesign
-from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import MbbqGenError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import FrozenModel, Request
-from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import PromptSettings, orders_of, render_prompt
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers import prices as pricing
 from mbbq_gen.providers.api.openai import OpenAIProvider
-from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, estimate, planned_in_store, price_for
+from mbbq_gen.runs.estimate import cost_estimate, estimate, planned_in_store, price_for
 from mbbq_gen.runs.resolve import open_model
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
@@ -34,15 +29,6 @@ _COUNTED: Final = 40
 _OTHERS: Final = 6
 
 
-class LanguagePrice(FrozenModel):
-    """Mean size and cost of a request in a language, over the prompt variants."""
-
-    language: str
-    input_tokens: float
-    output_tokens: float
-    cost: float | None
-
-
 class DesignReport(FrozenModel):
     """The best design for a target, its assumptions, and the next best ones."""
 
@@ -50,9 +36,6 @@ class DesignReport(FrozenModel):
     model: str
     target: DesignTarget
     metric: str
-    confidence: float
-    wanted_width: float | None
-    max_cost: float | None
     components: Components
     templates: int
     questions: int
@@ -63,7 +46,8 @@ class DesignReport(FrozenModel):
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
-    prices: tuple[LanguagePrice, ...]
+    request_cost: float | None
+    """Mean cost of a request, in US dollars; None without a price."""
     best: StudyDesign | None
     """None if no design reaches the width, or is within the maximum cost."""
     as_run: StudyDesign | None
@@ -97,7 +81,9 @@ def design_report(
         units = list(store.sampling_units())
         store.select_only(balanced_sample(units, _COUNTED, config.seed))
         tokens = estimate(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured)
-    prices, mean_price = _request_prices(tokens, price)
+    read, written = tokens.input_tokens / tokens.requests, tokens.output_tokens / tokens.requests
+    cost = cost_estimate(price, read, written)
+    mean_price = Price(online=cost and cost.online, batch=cost and cost.batch)
     online = mean_price.online
     if max_cost is not None and online is None:
         raise UsageError(f"--max-cost: no price is known for {config.model}; give it with --prices, or give --ci-width")
@@ -130,9 +116,6 @@ def design_report(
         model=config.model,
         target=target,
         metric=metric.name,
-        confidence=confidence,
-        wanted_width=width,
-        max_cost=max_cost,
         components=components,
         templates=len(template_sizes),
         questions=template_sizes.total(),
@@ -141,7 +124,7 @@ def design_report(
         orders=space.orders,
         languages=tuple(config.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),
-        prices=tuple(prices),
+        request_cost=online,
         best=found[0] if found else None,
         as_run=study.as_run(width=width, requests=most),
         others=tuple(found[1 : _OTHERS + 1]),
@@ -150,32 +133,11 @@ def design_report(
     )
 
 
-def _request_prices(tokens: TokenEstimate, price: pricing.Price | None) -> tuple[list[LanguagePrice], Price]:
-    """The price of a request in each language, and the mean over languages."""
-    prices, costs = [], []
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        cost = cost_estimate(price, read, written)
-        costs.append((None, None) if cost is None else (cost.online, cost.batch))
-        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=costs[-1][0]))
-    online, batch = (_mean(amounts) for amounts in zip(*costs, strict=True))
-    return prices, Price(online=online, batch=batch)
-
-
-def _mean(costs: Iterable[float | None]) -> float | None:
-    """The mean over the languages, which a design uses equally; None if one is not known."""
-    known = list(costs)
-    return None if None in known else sum(cost or 0.0 for cost in known) / len(known)
-
-
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
 class ServerReport(FrozenModel):
-    """A server, its models, and the answer of one to a question."""
+    """A server, its models and its sampling."""
 
     base_url: str
     """The value for `--base-url`."""
@@ -184,47 +146,25 @@ class ServerReport(FrozenModel):
     sampling_sent: dict[str, JsonValue]
     unpinned: str | None
     models: tuple[str, ...]
-    model: str | None
-    """The tested model; None if there are several and none was named."""
-    answer: str | None = None
-    error: str | None = None
-    seconds: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-    @property
-    def model_option(self) -> str:
-        """The model as kind:model; Ollama has its own kind, because its OpenAI-compatible API truncates prompts."""
-        name = self.model or (self.models[0] if self.models else "NAME")
-        return f"{'ollama' if self.server == 'ollama' else 'openai'}:{name}"
 
     @property
     def command(self) -> str:
-        """An example `run` command."""
-        address = "" if self.server == "ollama" else f" --base-url {self.base_url}"
-        return f"mbbq-gen run my-run --model {self.model_option}{address} --benchmark starter"
+        """An example `run` command. Ollama has its own kind, because its OpenAI-compatible API truncates prompts."""
+        name = self.models[0] if self.models else "NAME"
+        model = f"ollama:{name}" if self.server == "ollama" else f"openai:{name} --base-url {self.base_url}"
+        return f"mbbq-gen run my-run --model {model} --benchmark starter --sample 1"
 
 
-def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    """Identifies a server and asks it one question.
+async def check_server(base_url: str, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
+    """Identifies a server; no prompt is sent.
 
-    `base_url`: of its OpenAI-compatible API, with or without `/v1`; `model`: None for the only one that it lists;
-    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError if it is unreachable.
+    `base_url`: of its OpenAI-compatible API, with or without `/v1`; `model_args`: further options of `openai:`.
+    UsageError for a wrong option, ProviderError if the server is unreachable.
     """
-    given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
-    return asyncio.run(_check(model, given, resources))
-
-
-async def _check(model: str | None, given: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    provider = open_provider(f"openai:{model or 'any'}", given, resources)
+    provider = open_provider("openai:any", {"patience": 0.0, **model_args, "base_url": base_url}, resources)
     assert isinstance(provider, OpenAIProvider)
-    answer: dict[str, Any] = {}
     try:
-        names = await provider.list_models()
-        chosen = model or (names[0] if len(names) == 1 else None)
-        if chosen is not None:
-            provider.model = chosen
-            answer = await _ask(provider, resources)
+        models = await provider.list_models()
         facts: Any = provider.runtime_info()
     finally:
         await provider.aclose()
@@ -235,22 +175,5 @@ async def _check(model: str | None, given: Mapping[str, Any], resources: PackPat
         facts=server,
         sampling_sent=facts.get("sampling_sent", {}),
         unpinned=provider.unpinned,
-        models=tuple(names),
-        model=chosen,
-        **answer,
+        models=tuple(models),
     )
-
-
-async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]:
-    """The answer to a question of `starter`, with its time and tokens, or the error."""
-    instance = next(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
-    variant = next(found for found in read_prompts(resources, "en").variant if found.id == "letters")
-    prompt = render_prompt(instance, PromptSettings(variant), (0, 1, 2))
-    key = provider.request_key(prompt.messages, prompt.prompt_id)
-    request = Request(request_key=key, messages=prompt.messages, prompt=prompt, instance=instance)
-    try:
-        response = await provider.learn(request, ExecutionContext())
-    except MbbqGenError as error:
-        return {"error": str(error)}
-    counts = {name: getattr(response.usage, name) for name in ("input_tokens", "output_tokens")}
-    return {"answer": response.text, "error": response.error, "seconds": response.latency_s, **counts}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from mbbq_gen.core.records import FrozenModel, Usage
+from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.http.errors import failure_kind
-from mbbq_gen.providers.prices import Price, cost_of
+from mbbq_gen.providers.prices import Price
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.status import STATUS_META, DistributedStatus
@@ -27,20 +26,6 @@ _ENOUGH: Final = 10
 """Fewest responses for a rate."""
 _RECENT: Final = 120.0
 """Seconds without a response after which a run counts as inactive."""
-
-
-class JudgeStatus(FrozenModel):
-    """The status of a judge."""
-
-    name: str
-    model: str
-    requests: int
-    answered: int
-    failed: int
-    unparsed: int
-    """Responses with an invalid reply of the judge."""
-    cost: float | None
-    """So far, in US dollars; None if no price is known."""
 
 
 class RunStatus(FrozenModel):
@@ -72,8 +57,6 @@ class RunStatus(FrozenModel):
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
     batches: tuple[BatchLine, ...]
-    judges: tuple[JudgeStatus, ...] = ()
-    """Judges of the run; their cost is not in `cost`."""
     serving: Serving = Serving()
     follow_ups: FollowUpStatus | None = None
     """The follow-ups, which are included in the requests; None without any."""
@@ -90,7 +73,6 @@ def run_status(
     user_prices: tuple[Price, ...],
     base_url: str | None,
     *,
-    judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
     """The status of a run, which another process may be executing.
@@ -107,7 +89,8 @@ def run_status(
     first, last = response_times(store) or (None, None)
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
-    waiting = max(progress.pending - held, 0)
+    waiting, left = max(progress.pending - held, 0), progress.requests - progress.answered
+    n_paid = sum(line.responses for line in bill.paid)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
     reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS_META)
     for error, count in recorded_failures(store).items():
@@ -123,7 +106,7 @@ def run_status(
         truncated=reasons.get("length", 0),
         cost_report=bill,
         cost=bill.total,
-        expected_cost=_expected(bill, progress.requests - progress.answered, min(held, progress.pending)),
+        expected_cost=bill.total + bill.total / n_paid * left if bill.total is not None and n_paid else None,
         first_at=first,
         last_at=last,
         per_minute=None if rate is None else rate * 60,
@@ -131,7 +114,6 @@ def run_status(
         seconds_left=waiting / rate if rate and recent and waiting else None,
         adaptive=manifest.adaptive,
         batches=tuple(batches),
-        judges=tuple(judges),
         serving=manifest.serving,
         follow_ups=follow_up_status(store),
         distributed=None if workers is None else DistributedStatus.model_validate_json(workers),
@@ -149,17 +131,3 @@ def _rate(store: RunStore) -> float | None:
         return None
     seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
     return (count - 1) / seconds if seconds > 0 else None
-
-
-def _expected(bill: CostReport, left: int, held: int) -> float | None:
-    """The cost of the whole run, if pending requests cost as much as others; `held`: pending ones in batches."""
-    paid, total = bill.paid, bill.total
-    answers = sum(line.responses for line in paid)
-    if total is None or not answers:
-        return None
-    online = [line for line in paid if not line.batch] or paid
-    one = sum(line.cost or 0.0 for line in online) / sum(line.responses for line in online)
-    usage = Usage(input_tokens=bill.input_tokens, output_tokens=bill.output_tokens)
-    price = next((line.price for line in paid if line.price is not None), None)
-    batched = None if price is None else cost_of(usage, price, batch=True)
-    return total + one * (left - held) + (one if batched is None else batched / answers) * held

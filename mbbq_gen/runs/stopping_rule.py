@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 RuleKind = Literal["ci_width", "decision", "answers"]
-Verdict = Literal["reached", "not found", "futile", "exhausted", "going on"]
+Verdict = Literal["reached", "futile", "exhausted", "going on"]
 SETTINGS: Final[dict[RuleKind, str]] = {
     "ci_width": "stop_at_ci_width",
     "decision": "stop_when_decided",
@@ -44,14 +43,8 @@ class StoppingRule(FrozenModel):
     """Of `decision`: the two languages that are compared; None for scores compared with 0."""
     equivalence_margin: float = SMALL
     """Of `decision`: the largest difference that is considered negligible."""
-    detectable_effect: float | None = Field(default=None, gt=0)
-    """Of `decision`: stops at a power of 90 % for this effect; None: no limit."""
-    aimed: float | None = None
-    """The first `detectable_effect` of the run, which determines when error is spent."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: answers per template in each language and split."""
-    looked: bool = False
-    """Whether the run ever had interim looks for a decision; its intervals are adjusted for these."""
 
     @property
     def compared(self) -> tuple[str, str] | None:
@@ -116,25 +109,23 @@ def describe_rule(rule: StoppingRule) -> str:
     if rule.kind == "ci_width":
         return f"intervals no wider than {rule.width:g}"
     question = "bias != 0" if rule.compared is None else " != ".join(rule.compared)
-    most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
-    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}"
+    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided"
 
 
 GROUPS: Final = ("language", "category")
 """Groupings that a rule can have."""
-_OPTIONAL: Final = ("equivalence_margin", "detectable_effect")
-_QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
+_OPTIONAL: Final = ("equivalence_margin",)
 
 
 def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
     """The languages that a question compares; None for a bias compared with 0."""
-    setting = SETTINGS["decision"]
-    found = None if question is None else _QUESTION.fullmatch(question)
-    if question is not None and found is None:
-        raise ConfigError(setting, question, 'write "bias != 0", or two languages such as "en != tr"')
-    if found is None or found.groups() == ("bias", "0"):
+    if question is None:
         return None, None
-    first, second = found.groups()
+    setting, (first, is_compared, second) = SETTINGS["decision"], map(str.strip, question.partition("!="))
+    if (first, second) == ("bias", "0"):
+        return None, None
+    if not is_compared:
+        raise ConfigError(setting, question, 'write "bias != 0", or two languages such as "en != tr"')
     if unknown := next((code for code in (first, second) if code not in languages), None):
         hint = f'{unknown} is none of the run\'s languages ({", ".join(languages)}); write "bias != 0", or two of them'
         raise ConfigError(setting, question, hint)
@@ -153,7 +144,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
         value = getattr(config, name)
         if value and not named:
             raise ConfigError(name, value, f"belongs to {', '.join(f'{{{kind}}}' for kind in kinds)}; give one")
-        if value and name in {"equivalence_margin", "detectable_effect"} and named != ["stop_when_decided"]:
+        if value and name == "equivalence_margin" and named != ["stop_when_decided"]:
             raise ConfigError(name, value, "belongs to {stop_when_decided}; leave it out")
     if not named:
         return None
@@ -165,14 +156,8 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
         given["metrics"] = tuple(checked("metric", config.metric, list(METRICS)))
     if config.group_by:
         given["group_by"] = tuple(checked("group_by", config.group_by, GROUPS))
-    return StoppingRule(
-        kind=kinds[named[0]],
-        width=config.stop_at_ci_width,
-        first=first,
-        second=second,
-        answers=config.answers_per_template,
-        **given,
-    )
+    width, answers = config.stop_at_ci_width, config.answers_per_template
+    return StoppingRule(kind=kinds[named[0]], width=width, first=first, second=second, answers=answers, **given)
 
 
 _RULE_META: Final = "stop_rule"
@@ -185,7 +170,10 @@ def rule_of(store: RunStore) -> StoppingRule | None:
 
 
 def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Stores the rule of a run; settings not given are kept. UsageError for a started run that is not adaptive."""
+    """Stores the rule of a run; settings not given are kept.
+
+    UsageError for a started run without a rule, and for another rule than a decision after looks for one.
+    """
     if settings.method != ("generate",):
         raise ConfigError(
             "method",
@@ -193,30 +181,26 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
             "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
             " or use another run for loglikelihoods",
         )
-    before, kept = rule_of(store), list[str]()
-    if before is not None:
-        kept = ["metrics", *_OPTIONAL, *(["group_by"] if before.compared == rule.compared else [])]
-    elif store.progress().answered or BatchTable(store).batches():
+    before, hint = rule_of(store), "name another run folder (--cache-dir shares responses between runs)"
+    if before is None and (store.progress().answered or BatchTable(store).batches()):
         raise UsageError(
             f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
-            " name another run folder (--cache-dir shares responses between runs)"
+            f" {hint}"
         )
-    by_language: dict[str, object] = {"group_by": ("language",)} if len(settings.languages) > 1 else {}
-    values = by_language | {name: getattr(before, name) for name in kept}
-    rule = rule.model_copy(update={name: values[name] for name in values.keys() - rule.model_fields_set})
-    changes = {
-        "group_by": tuple(name for name in rule.group_by if rule.compared is None or name != "language"),
-        "looked": rule.kind == "decision" or (before is not None and before.looked),
-        "aimed": before.aimed if before is not None and before.looked else rule.detectable_effect,
-    }
-    rule = rule.model_copy(update=changes)
+    if before is not None and before.kind == "decision" != rule.kind:
+        raise UsageError(
+            f"{store.path.parent}: was sent until a decision, so another rule would need other intervals; {hint}"
+        )
+    kept: dict[str, object] = {"group_by": ("language",)} if len(settings.languages) > 1 else {}
+    if before is not None:
+        names = ["metrics", *_OPTIONAL, *(["group_by"] if before.compared == rule.compared else [])]
+        kept |= {name: getattr(before, name) for name in names}
+    rule = rule.model_copy(update={name: kept[name] for name in kept.keys() - rule.model_fields_set})
+    groups = tuple(name for name in rule.group_by if rule.compared is None or name != "language")
+    rule = rule.model_copy(update={"group_by": groups})
     if rule != before:
         store.set_meta(_RULE_META, rule.model_dump_json())
         store.set_meta(IN_ROUNDS, "yes")
-
-
-_MOST_SHOWN: Final = 0.9999
-"""Highest confidence that is shown as a number."""
 
 
 def sequential_inference(
@@ -227,10 +211,9 @@ def sequential_inference(
     if found == sampling.confidence:
         return sampling
     level = ALPHA * (1 - found) / (1 - sampling.confidence)
-    shown = f"{100 * found:.6g} %" if found < _MOST_SHOWN else f"more than {100 * _MOST_SHOWN:.6g} %"
     tell(
-        f"adaptive run: intervals are at {shown}, so that they hold {100 * sampling.confidence:.4g} % at any"
-        f" stop; p-values are for a fixed sample: compare them with {level:.3g} instead of {ALPHA}"
+        f"adaptive run: intervals are at {100 * found:.6g} %, so that they hold {100 * sampling.confidence:.4g} % at"
+        f" any stop; p-values are for a fixed sample: compare them with {level:.3g} instead of {ALPHA}"
     )
     return replace(sampling, confidence=found)
 

@@ -58,12 +58,6 @@ def read_study(path: Path) -> Study:
         tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]
         if not tables[kind]:
             raise UsageError(f'{path}: names no {kind}; add {kind}s = ["…"], or a table [[{kind}]] with a name')
-    for number, one in enumerate(tables["model"], start=1):
-        if not isinstance(one.get("model"), str):
-            raise PackError(f"{path}: model {number}: give its name, as kind:model")
-    for number, one in enumerate(tables["benchmark"], start=1):
-        if isinstance(one.get("benchmark"), str) == ("instances" in one):
-            raise PackError(f"{path}: benchmark {number}: give either name or instances")
     models, benchmarks = ([_config(path, one) for one in tables[kind]] for kind in _TABLES)
     return Study(path, path.parent / folder, _config(path, shared), tuple(models), tuple(benchmarks))
 

@@ -48,10 +48,6 @@ LAST_LOOK_LEVEL: Final = 0.6
 FOR_WIDTH: Final = 6.0
 FOR_DECISION: Final = 0.7
 """The exponent ρ of error spending, for runs with a target width or a decision."""
-POWER: Final = 0.9
-"""The power to detect the smallest effect of interest."""
-INFORMATION_INFLATION: Final = 1.2
-"""The information that such a run may need, relative to a fixed-sample test of the same power."""
 FUTILITY_LEVEL: Final = 0.05
 """The probability to give up on a width that all questions together would have reached."""
 
@@ -270,13 +266,6 @@ def variance_of_width(width: float, interim: InterimEstimate, alpha: float) -> f
     """The variance at which the interval of the last look has about this width."""
     t = t_quantile(1 - LAST_LOOK_LEVEL * alpha, interim.estimate.n_effective)
     return (width / (2 * t)) ** 2 if t > 0 else 0.0
-
-
-def variance_to_find(size: float, interim: InterimEstimate, alpha: float) -> float:
-    """The variance at which a run detects an effect of this size with probability POWER."""
-    units = interim.estimate.n_effective
-    t = t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units)
-    return (size / t) ** 2 / INFORMATION_INFLATION if t > 0 else 0.0
 
 
 def width_at_end(interim: InterimEstimate, critical: float, alpha: float) -> float:

@@ -51,8 +51,6 @@ class Batch(BatchLine):
 
     number: int
     size: int
-    most_cost: float = 0.0
-    """Highest cost in US dollars under a cost limit; 0 without one."""
     foreign_ids: tuple[str, ...] = ()
     """Ids of batches of others at the service that were mistaken for it."""
     waits: bool = False
@@ -104,7 +102,7 @@ class BatchTable:
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
-    def plan(self, number: int, name: str, keys: Sequence[str], size: int, most_cost: float = 0.0) -> Batch:
+    def plan(self, number: int, name: str, keys: Sequence[str], size: int) -> Batch:
         """Stores a batch and the keys of its requests; durable when this returns."""
         batch = Batch(
             number=number,
@@ -113,7 +111,6 @@ class BatchTable:
             service_id=None,
             requests=len(keys),
             size=size,
-            most_cost=most_cost,
             planned_at=datetime.now(UTC).isoformat(),
         )
         self._store.change(

@@ -121,7 +121,6 @@ def test_a_faulty_reply_is_never_an_option(content: dict[str, float], capsys: Ca
     assert found["agreement"][-1]["kappa"]["value"] is None
     _, out, _ = call(capsys, "judge", run, "--report")
     assert "10 of 10 answers" in out
-    assert "10 answers" in call(capsys, "status", run)[1]
 
 
 def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(capsys: Capture, tmp_path: Path, run: Path) -> None:
@@ -158,13 +157,7 @@ def test_the_price_before_asking(capsys: Capture, run: Path) -> None:
         dry = [*asked(server, "--sample-size", 40, "--prices", prices), "--dry-run"]
         assert "20 more" in succeed(capsys, "judge", run, *dry)
     status = json_of(capsys, "status", run)
-    assert [(line["name"], line["answered"], line["cost"]) for line in status["judges"]] == [
-        ("fake", found["answered"], None)
-    ]
-    priced = json_of(capsys, "status", run, "--prices", prices)
-    assert priced["judges"][0]["cost"] == pytest.approx(found["cost"])
-    assert priced["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
-    assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
+    assert status["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
 
 
 def test_the_limit_of_costs_is_never_passed(capsys: Capture, run: Path) -> None:
@@ -172,7 +165,7 @@ def test_the_limit_of_costs_is_never_passed(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
         err = stderr_of(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20), code=1)
-        assert "before --max-cost 20 would be passed" in err
+        assert "the next request could exceed --max-cost 20;" in err
         requests, answered, _ = progress_of(run)
         assert 0 < answered < requests
         assert len(readings(run)) >= answered  # what arrived is read

@@ -8,7 +8,8 @@ import pytest
 from mbbq_gen.cli.setup import KEYS
 from mbbq_gen.runs.study import read_study, study_runs
 from tests.support.cases import known
-from tests.support.extraction import Capture, call, stderr_of, succeed
+from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
+from tests.support.servers import SERVERS, serving
 
 
 def test_init_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: Capture, tmp_path: Path) -> None:
@@ -56,3 +57,12 @@ def test_the_doctor_names_keys_and_never_shows_them(capsys: Capture, monkeypatch
     assert [name for about, name in found if about == "keys" and found[about, name]["found"]] == ["OPENAI_API_KEY"]
     assert found["data", "starter"]["found"]
     assert "sk-very-secret" not in text
+
+
+def test_the_doctor_recognises_a_server(capsys: Capture) -> None:
+    case = next(case for case in SERVERS if case.name == "vllm")
+    with serving(case, lambda _: "A") as server:
+        found = json_of(capsys, "doctor", "--base-url", server.root)
+        assert [heard.path for heard in server.heard if heard.method == "POST"] == []
+    assert (found["server"], found["base_url"], found["models"]) == ("vllm", f"{server.root}/v1", ["smol"])
+    assert f"--model openai:smol --base-url {server.root}/v1" in found["command"]

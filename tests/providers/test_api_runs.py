@@ -55,7 +55,7 @@ def test_the_cost_limit_is_never_passed(tmp_path: Path, run_path: Path, capsys: 
         code = run_command_line(command(run_path, server, *limits, "--max-cost", "3.0", sample=40))
         assert code == 1
         error = capsys.readouterr().err
-        assert "before --max-cost 3 would be passed" in error
+        assert "the next request could exceed --max-cost 3;" in error
         paid = [found["usage"] for found in responses(run_path)]
         cost = sum(usage["input_tokens"] + usage["output_tokens"] for usage in paid) / 1000
         assert 1.0 < cost <= 3.0

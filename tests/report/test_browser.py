@@ -181,7 +181,7 @@ def test_nothing_of_a_hostile_run_runs_in_the_viewer(
     browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory, resources: PackPaths
 ) -> None:
     folder = RunFolder(hostile_report(tmp_path_factory.getbasetemp()).runs[0])
-    viewer = open_viewer(folder, extract_missing(folder, resources), resources, lambda _: None)
+    viewer = open_viewer(folder, extract_missing(folder, resources), resources)
     with ViewServer(viewer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -225,7 +225,6 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         assert command(*started(server, "openai", run, *given))[0] == 0
         (batch,) = ledger_of(run)
         assert 1 < batch.requests < 79
-        assert 0 < batch.most_cost <= 0.02
         assert command("run", run, "--collect")[0] in (0, 1)
         assert status_of(command, run)["cost"] <= 0.02
         for _ in range(5):

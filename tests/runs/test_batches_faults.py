@@ -13,7 +13,7 @@ from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
-from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, prices_of, session, started, status_of
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
 from tests.support.cases import read_data
 from tests.support.stores import column
 
@@ -143,13 +143,3 @@ def test_a_cancel_that_comes_too_late_loses_nothing(command: Calls, run_path: Pa
         assert command("run", run_path, "--collect")[0] == 0
         assert status_of(command, run_path)["answered"] == 80
         assert server.stats().paid_again == 0
-
-
-def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, tmp_path: Path) -> None:
-    run, prices = tmp_path / "run", prices_of(tmp_path, "openai")
-    with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
-        assert command(*started(server, "openai", run, "--prices", prices))[0] == 0
-        found = status_of(command, run)
-        (line,) = found["cost_report"]["lines"]
-        one = line["input_tokens"] * 10 + line["output_tokens"] * 20
-        assert found["expected_cost"] == pytest.approx((one + 79 * one / 2) / 1e6)

@@ -45,7 +45,7 @@ def test_a_service_that_takes_no_batch_ends_the_run(command: Calls, run_path: Pa
         err = told(command, 1, *started(server, kind, run_path, "--batch-size", 2))
         assert err.strip().splitlines()[-1].startswith(f"error: {kind}:m: refuses even a batch of one request (")
         found = status_of(command, run_path)
-        assert (found["answered"], found["failed"], found["not_sent"]) == (1, 3, 76)
+        assert (found["answered"], found["failed"], found["not_sent"]) == (1, 0, 79)
         assert command("run", run_path, "--collect")[0] == 1
         assert server.stats().batches == 0
         assert command("run", run_path, "--no-batch")[0] == 0

@@ -11,8 +11,8 @@ import pytest
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.http.errors import max_usage, unmetered_usage
 from mbbq_gen.providers.prices import Price
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, load_unmetered
-from mbbq_gen.runs.executor import held_by_batches
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, TokenUsage, load_unmetered
+from mbbq_gen.runs.executor import open_cost_guard
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
@@ -116,8 +116,9 @@ def test_batches_made_without_a_limit_count_as_soon_as_there_is_one(run_path: Pa
     with fake_server({"batches": {"delay_s": 3600}}, run=run_path) as server:
         assert go(*command(run_path, server, prices, "--max-tokens", 100, "--batch"))[0] == 0
         asked = api_support.provider("openai:fake", base_url=server.openai, max_tokens=100)
-    with RunFolder(run_path).open_store(read_only=True) as store:
-        held = held_by_batches(store, asked.max_usage, ONE)
+    with RunFolder(run_path).open_store() as store:
+        config = RunFolder(run_path).manifest().config
+        held = open_cost_guard(store, asked, config, 1e9, for_batches=True).spent
         requests = len(list(store.pending()))
     assert requests > 70
     assert held > 100 * (requests - 1)
@@ -196,7 +197,7 @@ def test_a_killed_process_leaves_its_sendings_spent(store: RunStore) -> None:
 def test_what_was_never_sent_is_not_spent(store: RunStore) -> None:
     first = guard(store, 10_000)
     handed_out = list(first.admit(iter(api_support.requests(5))))
-    first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0})
+    first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0}, lambda _: MOST)
     assert load_unmetered(store).requested.usage == Usage(input_tokens=60, output_tokens=40)
 
 
@@ -223,11 +224,13 @@ def test_a_failure_that_is_asked_again_stays_spent(store: RunStore) -> None:
 
 def test_the_bound_is_learned_from_the_first_answer_beyond_it(store: RunStore) -> None:
     found = guard(store, 5000)
-    wanted = found.admit(iter(api_support.requests(99)))
+    pending = iter(api_support.requests(99))
+    wanted = found.admit(pending)
     first = next(wanted)
     found.settle([answer(first, 1000)[0]])
     assert found.in_flight.excess == 10
-    assert len(list(wanted)) == 4  # each may now take 1,000
+    assert list(wanted) == [], "those that were admitted with it are withdrawn"
+    assert len(list(found.admit(pending))) == 4  # each may now take 1,000
     found.in_flight.store_responses([answer(first, 1000)])
     again = InFlightLog(store)
     assert again.excess == 10
@@ -251,20 +254,9 @@ def test_long_answers_pass_the_limit_by_those_under_way_only(usage: str, tmp_pat
     assert known + bill["unmetered_cost"] >= stats.input_tokens + stats.output_tokens
 
 
-def test_a_kill_of_a_run_without_a_limit_leaves_its_requests_on_the_bill(store: RunStore) -> None:
-    log, in_doubt = InFlightLog(store), dict[str, int]()
-    wanted = log.watch(iter(api_support.requests(500)), lambda _: MOST, in_doubt)
-    sent = [next(wanted) for _ in range(100)]
-    log.store_responses([answer(request, 10) for request in sent[:60]])
-    found = load_unmetered(store).under_way
-    assert 40 <= found.requests <= 40 + 2 * 60
-    assert found.output_tokens == 40 * found.requests
-    assert InFlightLog(store).n_unmetered == found.requests
-
-
-def test_a_stop_leaves_those_under_way(store: RunStore) -> None:
-    log, in_doubt = InFlightLog(store), dict[str, int]()
-    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt))
-    in_doubt |= {request.request_key: 1 for request in sent[:7]}
-    log.end(in_doubt)
-    assert load_unmetered(store).requested.requests == 7
+def test_a_stop_of_a_run_without_a_limit_leaves_those_under_way(store: RunStore) -> None:
+    log = InFlightLog(store)
+    sent = list(log.watch(iter(api_support.requests(50))))
+    log.store_responses([answer(sent[0], 10)])
+    log.end({request.request_key: 1 for request in sent[:7]}, lambda _: MOST)
+    assert load_unmetered(store).requested == TokenUsage(requests=6, input_tokens=360, output_tokens=240)

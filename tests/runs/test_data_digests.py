@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_lazily
-from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.config import BenchmarkChoice
-from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import file_digest
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.runs.planner import InputTally
@@ -46,15 +43,6 @@ def test_samples_are_drawn_by_what_the_instances_have(name: str, language: str, 
         instance = question.build()
         assert question.unit == SamplingUnit.of(instance)
         assert question.unknown_text == instance.options[instance.unknown_index].text
-
-
-def test_a_reader_that_does_not_tell_is_an_error(tmp_path: Path) -> None:
-    def silent() -> Iterator[LazyInstance]:
-        yield from ()
-
-    nothing: Iterable[LazyInstance] = silent()
-    with pytest.raises(RunError, match="does not name the files"):
-        list(InputTally().count_questions(BenchmarkChoice(name="own", data_dir=str(tmp_path)), nothing, lambda: None))
 
 
 def test_a_run_keeps_them(data: Path, tmp_path: Path) -> None:

@@ -193,23 +193,6 @@ def test_one_limit_holds_for_both_turns(capsys: Capture, tmp_path: Path, storage
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> None:
-    pilot, path, prices = tmp_path / "pilot", tmp_path / "run", write_prices(tmp_path, "openai:fake", 1.0, output=4.0)
-    with dialogue("A", first=lambda question: VAGUE if len(question) % 2 else "A") as server:
-        given = at(server, "--languages", "en,tr", "--prices", prices)
-        run(capsys, pilot, *given, "--sample", 80)
-        server.input_tokens = server.output_tokens = 0
-        run(capsys, path, *given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50)
-        paid = (server.input_tokens + 4 * server.output_tokens) / 1e6
-    asked = [*given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50]
-    found = json_of(capsys, "estimate", *asked, "--pilot", pilot)
-    assert found["follow_up"]["rates"] == "measured"
-    assert found["follow_up"]["requests"] == pytest.approx(sum(server.second.values()), rel=0.1)
-    assert found["cost"]["online"] + found["follow_up"]["cost"]["online"] == pytest.approx(paid, rel=0.1)
-    assert "follow-up" in call(capsys, "estimate", *asked)[1]
-
-
-@pytest.mark.usefixtures("api_keys")
 def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) -> None:
     with fake_server({"answers": {"fixed": "A", "oracle": "perfect", "speech": "indirect"}}, run=run_path) as server:
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
@@ -271,14 +254,6 @@ def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
     found = read(text)
     assert found.rule != NONE_RULE
     assert found.option == option
-
-
-def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
-    pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
-    run(capsys, pilot, *INDIRECT, *given)
-    asked = [*INDIRECT, *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
-    out = succeed(capsys, "estimate", *asked)
-    assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
 
 
 def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Path) -> None:

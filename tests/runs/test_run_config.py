@@ -40,7 +40,6 @@ BESIDE: dict[str, dict[str, Any]] = {
     "stop_when_decided": BASE,
     "answers_per_template": BASE,
     "equivalence_margin": {**BASE, "stop_when_decided": "bias != 0"},
-    "detectable_effect": {**BASE, "stop_when_decided": "bias != 0"},
     "metric": {**BASE, "stop_at_ci_width": 0.5},
     "group_by": {**BASE, "answers_per_template": 2},
     "workers": {**SMALL, "ray": "local"},
@@ -156,7 +155,7 @@ TOGETHER = (
     ("num_fewshot", "unknown_text", "max_error_rate", "follow_up", "follow_up_check"),
     ("cache_dir", "patience", "max_cost"),
     ("method", "normalization", "batch", "no_context"),
-    ("stop_when_decided", "equivalence_margin", "detectable_effect"),
+    ("stop_when_decided", "equivalence_margin"),
     ("stop_at_ci_width", "metric"),
     ("answers_per_template", "group_by"),
 )

@@ -53,7 +53,7 @@ def test_a_run_does_not_differ_from_itself(runs: dict[str, Path]) -> None:
     found = differ(runs["perfect"], runs["perfect"])
     assert found.differing == ()
     assert (found.flipped, found.flips) == (0, ())
-    assert found.matched.pairs == found.matched.same_request == 24
+    assert found.pairs == 24
     (group,) = found.groups
     for change in group.metrics.values():
         assert change.first == change.second
@@ -78,18 +78,13 @@ def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
     assert all(flip.reread == 0 for flip in found.flips)
 
 
-@pytest.mark.parametrize(
-    ("other", "tier", "settings"), cases("runs/run_diff", "items_are_paired_as_closely_as_they_can_be")
-)
-def test_items_are_paired_as_closely_as_they_can_be(
-    runs: dict[str, Path], other: str, tier: str, settings: list[str]
-) -> None:
+@pytest.mark.parametrize(("other", "settings"), cases("runs/run_diff", "items_are_paired_as_closely_as_they_can_be"))
+def test_items_are_paired_as_closely_as_they_can_be(runs: dict[str, Path], other: str, settings: list[str]) -> None:
     found = differ(runs["perfect"], runs[other])
     assert {one.name for one in found.differing if one.area == "settings"} == set(settings)
-    assert getattr(found.matched, tier) > 0
     shared = {frame: set(Run(runs[frame]).samples()["instance_key"]) for frame in ("perfect", other)}
-    assert found.matched.pairs == len(shared["perfect"] & shared[other])
-    assert found.matched.only_first == found.matched.only_second == 24 - found.matched.pairs
+    assert found.pairs == len(shared["perfect"] & shared[other])
+    assert found.only_first == found.only_second == 24 - found.pairs
     assert found.flipped == 0
 
 
@@ -125,7 +120,7 @@ def test_changed_packs_and_answers_are_found(tmp_path_factory: pytest.TempPathFa
     assert "requests have no response yet" in err
     out = succeed(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
     assert re.search(r"extractors/en.toml\s+[0-9a-f]{12}…\s+000000000000…", out)
-    assert f"Changed answers: {changed} of {found['matched']['same_request']}" in out
+    assert f"Changed answers: {changed} of {found['pairs']}" in out
     assert "mbbq_bias_ambiguous" not in out
 
 
@@ -141,8 +136,8 @@ def _answer_anew(run: Path, old: str, new: str) -> None:
 
 def test_runs_without_a_common_question(runs: dict[str, Path], capsys: Capture) -> None:
     found = differ(runs["perfect"], runs["turkish"])
-    assert (found.matched.pairs, found.groups, found.flips) == (0, (), ())
-    assert (found.matched.only_first, found.matched.only_second) == (24, 24)
+    assert (found.pairs, found.groups, found.flips) == (0, (), ())
+    assert (found.only_first, found.only_second) == (24, 24)
     assert {one.area for one in found.differing} >= {"settings", "packs", "questions", "extractors"}
     assert call(capsys, "diff", runs["perfect"], runs["turkish"])[0] == 0
 

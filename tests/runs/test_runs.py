@@ -11,13 +11,14 @@ import pytest
 from pydantic import JsonValue
 
 from mbbq_gen.benchmarks.rows import LazyInstance
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.runs.executor import Executor
-from mbbq_gen.runs.planner import Planner
+from mbbq_gen.runs.planner import plan_run
+from mbbq_gen.runs.resolve import InstanceSource
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
@@ -52,7 +53,13 @@ class CountingProvider(Provider):
 
 
 def settings(**changes: object) -> RunConfig:
-    known = {"model": "counting:counting", "benchmark": ("b",), "languages": ("en",), "splits": ("bias",), "seed": 0}
+    known = {
+        "model": "counting:counting",
+        "benchmark": ("starter",),
+        "languages": ("en",),
+        "splits": ("bias",),
+        "seed": 0,
+    }
     known |= {"variants": ("bare", "polite"), "option_order": "balanced", "label_style": ("A",)}
     return RunConfig.model_validate({**known, **changes})
 
@@ -60,10 +67,11 @@ def settings(**changes: object) -> RunConfig:
 def plan(
     folder: RunFolder, store: RunStore, provider: Provider, instances: list[Instance], **changes: object
 ) -> Manifest:
-    def load(choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[LazyInstance]:
-        return map(LazyInstance.of, instances)
+    class Given(InstanceSource):
+        def __call__(self, *_: object) -> Iterator[LazyInstance]:
+            return map(LazyInstance.of, instances)
 
-    return Planner(folder, settings(**changes), provider, PackPaths(), load).plan(store)
+    return plan_run(store, folder, provider, Given(settings(**changes), PackPaths()))
 
 
 @pytest.fixture

@@ -62,7 +62,6 @@ def test_comparisons_say_in_one_sentence_how_runs_differ(
 ) -> None:
     paths = [runs[first], runs[second]]
     commands: list[tuple[Any, ...]] = [
-        ("diff", *paths),
         ("leaderboard", *paths),
         ("compare", *paths, "--across", "model", "--metric", "accuracy_ambiguous", "--n-resamples", 100),
     ]

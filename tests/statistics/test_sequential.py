@@ -12,7 +12,6 @@ from mbbq_gen.scoring.tally import WEIGHT, tally_groups, weighted_by_design
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.sequential import (
-    FOR_DECISION,
     FOR_WIDTH,
     RESERVED_SHARE,
     ErrorSpending,
@@ -24,7 +23,6 @@ from mbbq_gen.statistics.sequential import (
     interval_at,
     nominal_level,
     variance_of_width,
-    variance_to_find,
     width_at_end,
 )
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -90,25 +88,6 @@ def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
     fixed = interval_at(last, critical_value(0.05))
     assert 1.0 < found[-1].width / fixed.width < 1.15
     assert intervals(looks[:1])[0].width > interval_at(looks[0], critical_value(0.05)).width * 1.3
-
-
-def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
-    """A run that looks on the way to that variance, with as many looks as runs have: 90 %, and 5 % where nothing is."""
-    size, counts = 0.15, (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 34, 40, 48, 58, 70)
-    seen = [measure(60, count, 10_000) for count in counts]
-    aim = variance_to_find(size, seen[0], 0.05)
-    levels, information = [], []
-    for number, each in enumerate(seen, 1):
-        levels.append(interval_after(seen[:number], 0.05, FOR_DECISION, aim).level)
-        information.append(1 / each.variance)
-        if each.variance <= aim:
-            break
-    steps = np.diff(np.maximum.accumulate(information), prepend=0.0)
-    drawn = np.random.default_rng(5).normal(size=(40_000, len(steps))) * np.sqrt(steps)
-    reach, root = stats.t.isf(np.array(levels) / 2, 59), np.sqrt(steps.cumsum())
-    found = [(np.abs((drawn + true * steps).cumsum(axis=1) / root) > reach).any(axis=1).mean() for true in (0, size)]
-    assert found[0] <= 0.05
-    assert 0.87 < found[1] < 0.96
 
 
 def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:

@@ -48,7 +48,7 @@ def server(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
 
 def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
     folder = RunFolder(run)
-    viewer = open_viewer(folder, extract_missing(folder, resources), resources, lambda _: None)
+    viewer = open_viewer(folder, extract_missing(folder, resources), resources)
     with ViewServer(viewer) as found:
         thread = threading.Thread(target=found.serve_forever)
         thread.start()

@@ -22,9 +22,9 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
-from mbbq_gen.core.text import count_or_none, parse_date, storable_text
+from mbbq_gen.core.text import count_or_none, parse_date
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.http.errors import RejectedError, TransientError, is_too_large
+from mbbq_gen.providers.http.errors import RejectedError, is_too_large
 from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, text_or_none, value_at
 
 BatchPhase = Literal[
@@ -32,9 +32,6 @@ BatchPhase = Literal[
     "ended",  # results are available, whole or in part
     "refused",  # the service refused it: nothing in it was answered or billed
 ]
-_PROXY_LIMIT: Final = 1_000_000
-"""Maximum bytes of a body at proxies by default (nginx: 1 MB)."""
-_SHOWN: Final = 80
 _MOST_PAGES: Final = 50
 """Maximum pages of a service's list that are searched for a batch."""
 _PAGE: Final = 100
@@ -44,11 +41,6 @@ _WAITS: Final = ("token_limit_exceeded", "rate_limit", "enqueued", "resource_exh
 
 class TooLargeError(ProviderError):
     """A batch has too many requests or bytes for the service; nothing in it was answered or billed."""
-
-
-def is_cut_off(fault: TransientError, size: int) -> bool:
-    """Whether a failure of sending `size` bytes looks like a proxy's limit."""
-    return fault.kind in {"broken", "timeout"} and size > _PROXY_LIMIT
 
 
 class BatchStatus(FrozenModel):
@@ -88,12 +80,6 @@ class BatchResult(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
-class MalformedLine(NamedTuple):
-    """The beginning of a line of a results file that can't be parsed."""
-
-    start: str
-
-
 class BatchApi(ABC):
     """The batch API of a service."""
 
@@ -119,6 +105,8 @@ class BatchApi(ABC):
     def __init__(self, provider: Any) -> None:
         """`provider`: the ApiProvider of this service."""
         self.provider = provider
+        self.n_malformed = 0
+        """Lines of results that could not be parsed; their requests have no answer."""
 
     @abstractmethod
     def row(self, request: Request) -> dict[str, Any]:
@@ -165,17 +153,19 @@ class BatchApi(ABC):
         """One request as a line of the batch's file, with a newline."""
         return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
-    async def stream(self, path: str) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """Yields the results in the lines of a file, and malformed lines."""
+    async def stream(self, path: str) -> AsyncGenerator[BatchResult, None]:
+        """Yields the results in the lines of a file; counts malformed lines."""
         async for line in self.provider.stream(path):
             if line.strip():
                 try:
-                    yield self.read(read_json(line))
+                    result = self.read(read_json(line))
                 except (ValueError, KeyError, TypeError, AttributeError):
-                    yield MalformedLine(storable_text(line[:_SHOWN].decode("utf-8", "replace")))
+                    self.n_malformed += 1
+                    continue
+                yield result
 
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """Yields the results of an ended batch in any order, and malformed lines; raises as `ApiService.stream`."""
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
+        """Yields the results of an ended batch in any order; raises as `ApiService.stream`."""
         for path in status.results:
             async for result in self.stream(path):
                 yield result
@@ -352,15 +342,15 @@ class GeminiBatches(BatchApi):
             "codes": f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}",
         }
 
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
         """As `BatchApi`, from the operation or from its file."""
         for path in status.results:
             found = table_of((await self.provider.call("GET", path)).json())
             output = table_of(found.get("response")) or table_of(value_at(found, "metadata.output"))
             rows = value_at(output, "inlinedResponses.inlinedResponses")
             for row in rows if isinstance(rows, list) else ():
-                key = text_or_none(value_at(row, "metadata.key"))
-                yield MalformedLine(json.dumps(row)[:_SHOWN]) if key is None else self.read({**row, "key": key})
+                if (key := text_or_none(value_at(row, "metadata.key"))) is not None:
+                    yield self.read({**row, "key": key})
             if file := text_or_none(output.get("responsesFile")):
                 async for result in self.stream(f"/{file}:download?alt=media"):
                     yield result
