@@ -100,7 +100,8 @@ class TruncationMonitor:
             self._n_answers += 1
             if response.finish_reason == "length":
                 self._n_truncated += 1
-                self._has_reasoning |= bool(response.reasoning) or "<think" in (response.text or "")
+                has_trace = response.reasoning or response.usage.reasoning_tokens or "<think" in (response.text or "")
+                self._has_reasoning |= bool(has_trace)
             is_often = self._n_answers == self._n_truncated == 5 or (self._n_answers == 50 and self._n_truncated > 25)
             if is_often and not self._has_warned:
                 self._has_warned = True

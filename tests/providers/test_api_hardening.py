@@ -81,7 +81,7 @@ PAGE = b"<!DOCTYPE html><html><head><title>Access denied</title></head><body>bil
 @pytest.mark.parametrize("status", [200, 403, 404])
 def test_a_page_at_the_start_is_one_line(kind: str, status: int) -> None:
     with spoken(in_turn(reply(status, PAGE, content_type="text/html"))) as server:
-        with pytest.raises(ProviderError, match=rf"answers with a web page \(Access denied, {status}\).*base URL"):
+        with pytest.raises(ProviderError, match=rf"answers with a web page \(Access denied, {status}\).*--base-url"):
             asked_of(kind, server, 20)
         assert len(server.heard) == 1
 
@@ -96,9 +96,7 @@ def test_an_empty_redirection_names_its_target_and_gets_no_key(kind: str) -> Non
         with spoken(moved) as server, pytest.raises(ProviderError) as caught:
             asked_of(kind, server, 20)
         assert elsewhere.heard == []
-    wanted = f"{elsewhere.root}/v1" if kind == "openai" else elsewhere.root
     assert f"redirects to {elsewhere.root}/" in str(caught.value)
-    assert f"give --base-url {wanted};" in str(caught.value)
     assert "key=1" not in str(caught.value)
 
 
@@ -111,7 +109,7 @@ def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, 
         asked = provider(f"{kind}:m", base_url=server.root + path)
         with pytest.raises(ProviderError) as caught:
             ask(asked, requests(5))
-        assert advice.format(root=server.root) in str(caught.value)
+        assert advice in str(caught.value)
 
 
 def test_an_endless_answer_is_a_failure() -> None:

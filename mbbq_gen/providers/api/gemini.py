@@ -57,7 +57,7 @@ class GeminiProvider(ApiProvider):
     path: str = ""
     settings_field = "generationConfig"
     option_names = MappingProxyType({"topP": "top_p"})
-    version_in_base = False
+    base_url_form = "--base-url, which has no version at its end"
     options: GeminiOptions
 
     def __init__(self, model: str, options: GeminiOptions) -> None:

@@ -2,7 +2,7 @@
 
 `openai:MODEL` is a model of OpenAI. `--base-url URL` selects another server. `--model-arg service=XYZ` reads base URL
 and key from XYZ_BASE_URL and XYZ_API_KEY; `service=azure` is a deployment on Azure (AZURE_OPENAI_ENDPOINT,
-AZURE_OPENAI_API_KEY). Requests are chat completions, or use the responses API if the model supports nothing else.
+AZURE_OPENAI_API_KEY). Requests are chat completions; the responses API is used for models that support nothing else.
 
 Reference: https://platform.openai.com/docs/api-reference
 """
@@ -29,7 +29,7 @@ from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import CloudToken
-from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, finish_reason
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, finish_reason
 from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,
@@ -47,7 +47,7 @@ SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service i
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _OWN_HEADERS: Final = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
-"""Known models that support the responses API only; for others, the first failure shows it."""
+"""Models that support the responses API only."""
 FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
 """OpenAI's maximum of `top_logprobs`."""
@@ -61,7 +61,8 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
         default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="service: xyz uses XYZ_API_KEY, XYZ_BASE_URL"
     )
     api: Literal["auto", "chat", "responses"] = Field(
-        default="auto", description="chat completions or the responses API; auto: as the model needs it"
+        default="auto",
+        description="chat completions or the responses API; auto: the latter for known models",
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
     reasoning_by: ReasoningParameters | None = Field(
@@ -90,7 +91,7 @@ class OpenAIProvider(ApiProvider):
     options_class = OpenAIOptions
     address = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
-    version_in_base = True
+    base_url_form = "--base-url, which mostly ends in /v1"
     no_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
     options: OpenAIOptions
 
@@ -106,7 +107,10 @@ class OpenAIProvider(ApiProvider):
         self.needs_key = not self.is_own_server
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
-        self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
+        self._at_responses = options.api == "responses" or (options.api == "auto" and is_pro)
+        methods = frozenset[Method]({"generate"} if self._at_responses else {"generate", FIRST_TOKENS})
+        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()  # checked before the first request
+        self.capabilities = replace(self.capabilities, methods=methods)
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Sampling parameters that the user did not set: neutral or server."""
         own = {"sampling": self.sampling} if self.is_own_server or options.sampling is not None else {}
@@ -117,16 +121,6 @@ class OpenAIProvider(ApiProvider):
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
-
-    def _use_api(self, *, at_responses: bool) -> None:
-        """Selects chat completions, which may return first tokens, or the responses API, which returns text only.
-
-        The user's own servers may also score prompts; this is checked before the first request.
-        """
-        self._at_responses = at_responses
-        methods = frozenset[Method]({"generate"} if at_responses else {"generate", FIRST_TOKENS})
-        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
-        self.capabilities = replace(self.capabilities, methods=methods)
 
     def find_base_url(self) -> str:
         """The base URL from options or environment, or that of the known service; on Azure, with the deployment."""
@@ -271,18 +265,6 @@ class OpenAIProvider(ApiProvider):
             return "responses" if self._at_responses else "openai"
         known = {service.base_url: service.reasoning for service in known_services().values()}
         return known.get(self.base_url, "template")
-
-    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """As `ApiProvider`; also switches to the responses API if the model requires it."""
-        if classify_error(error) != "other_api":
-            return super().adapt(error, body, request)
-        if self._at_responses or self.options.api != "auto":
-            return False
-        if request.prompt.method == FIRST_TOKENS:
-            raise self._no_first_tokens("it answers at the responses API only")
-        self._use_api(at_responses=True)
-        self.notify_once(f"{self.name} answers at the responses API only: asking there")
-        return True
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """As `ApiProvider`; also the API in use, and the server with its sampling."""

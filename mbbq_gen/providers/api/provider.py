@@ -28,6 +28,7 @@ from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.errors import (
     LENGTH_NAMES,
     LENGTHS,
+    TOO_LONG,
     ApiError,
     FinishReason,
     ParameterAdapter,
@@ -224,25 +225,23 @@ class ApiProvider(ApiService):
         body, started = self.body_of(request), time.perf_counter()
         url, data = self.url_for(request), msgspec.json.encode(body)
         try:
-            reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
+            reply = await self.send("POST", url, data)
         except TransientError as fault:
             if fault.kind != "malformed":
                 raise
             most = max_usage(body, self.length_names)
             return Response(request_key=request.request_key, error=str(fault), n_attempts=number, unmetered_usage=most)
         seconds = round(time.perf_counter() - started, 4)
-        self.reached = True
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
         error = self.error_in(reply, payload, request)
         if self._limiter is not None:
             self._limiter.note_limits(reply.headers)
         if error is not None:
             kind = self.classify(error)
-            may_adapt = kind in {"unsupported_parameter", "other_api"}
-            if may_adapt and (self.body_of(request) != body or self.adapt(error, body, request)):
+            if kind == "unsupported_parameter" and (self.body_of(request) != body or self.adapt(error, body)):
                 raise ParametersChangedError
             if kind in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
-                raise await self.fatal_error(error, kind)
+                raise self.fatal_error(error, kind)
             return self.failure(request.request_key, error, reply.headers, n_attempts=number)
         response = self.read(request, payload, reply.headers, latency_s=seconds, n_attempts=number)
         self.answered = True
@@ -294,7 +293,7 @@ class ApiProvider(ApiService):
         if kind == "content_filter":
             more["content_filter"] = self.hide(error.filter_results or error.message)
             return Response(finish_reason=kind, provider_finish_reason=self.hide(error.code) or None, **more)
-        label = f"{rule_for(error).label}: " if kind == "too_long" else ""
+        label = f"{TOO_LONG}: " if kind == "too_long" else ""
         return Response(error=f"{label}{self.error_text(error)}", **more)
 
     def is_permanent(self, status: int, payload: Any) -> bool:
@@ -306,7 +305,7 @@ class ApiProvider(ApiService):
         """As `Provider`."""
         self.learned.optional |= frozenset(names)
 
-    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
+    def adapt(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
         """Drops or renames the refused parameter from now on; returns whether that was possible.
 
         Raises ProviderError if the parameter affects the text, since the run would not be the same without it.
@@ -345,16 +344,11 @@ class ApiProvider(ApiService):
 
     def _check_truncation(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server truncates prompts."""
-        usage, prompt = response.usage, request.prompt
+        prompt = request.prompt
         if prompt.method.endswith("loglikelihood"):
             return
-        is_text = response.finish_reason == "length" and prompt.method == "generate"
-        ended_early = is_text and (usage.output_tokens or 0) < self.longest_answer(request)
         size = sum([len(message.content.encode()) for message in request.messages])
-        tokens = self._truncation.add(
-            prompt.language, size, usage.input_tokens, usage.output_tokens if ended_early else None
-        )
-        if tokens:
+        if tokens := self._truncation.add(prompt.language, size, response.usage.input_tokens):
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
                 f" not see the whole question; {self.context_advice}, and start a new run folder"
@@ -364,19 +358,11 @@ class ApiProvider(ApiService):
         """Records the model of an answer, and notifies the user once of answers without text."""
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
-        words, finish = (response.text or "").strip().lower(), response.finish_reason
-        if finish == "stop" and response.reasoning and not words:
+        if response.finish_reason == "stop" and response.reasoning and not (response.text or "").strip():
             self.notify_once(
                 f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
-            )
-        elif finish == "length" and (not words or (words.startswith("<think") and "</think" not in words)):
-            reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
-            used = " (all tokens went into reasoning)" if reasoning else ""
-            self.notify_once(
-                f"{self.name}: answers are cut off before they begin{used}; raise --max-tokens (now"
-                f" {self.options.max_tokens}), or ask for less --reasoning-effort"
             )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
@@ -38,7 +37,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ class ApiService(Provider):
     """Empty if the service does not list its models."""
     cloud: CloudToken | None = None
     """Cloud credentials, used instead of a key."""
-    version_in_base: ClassVar[bool | None] = None
-    """Whether base URLs end with a version such as /v1; None: unknown."""
+    base_url_form: ClassVar[str] = "the address"
+    """What to check where a base URL does not work."""
     no_temperature: ClassVar[re.Pattern[str] | None] = None
     """Names of models without a temperature: by default it is neither sent nor part of the settings."""
     reached = False
@@ -221,7 +220,7 @@ class ApiService(Provider):
                 error = reply.error
                 kind = self.classify(error, with_pages=True)
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
-                    raise await self.fatal_error(error, kind)
+                    raise self.fatal_error(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.error_text(error)}", error)
             except TransientError as fault:
                 if not repeat:
@@ -253,8 +252,9 @@ class ApiService(Provider):
             why = service_error(200, listed).text
         except (RejectedError, TransientError) as error:
             why = str(error)
-        then = f"; {advice}" if (advice := base_url_advice(self.base_url, self.version_in_base)) else ""
-        raise ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
+        raise ProviderError(
+            f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
+        )
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
@@ -268,26 +268,28 @@ class ApiService(Provider):
         Once the model has answered, a proxy's page and a 403 without a reason are transient. `with_pages`: web pages
         always are.
         """
-        kind, rule = classify_error(error), rule_for(error)
+        kind = classify_error(error)
         is_transient = kind == "transient" or (error.is_page and with_pages)
         if self.answered and kind in {"key", "not_the_service"}:
-            is_transient = kind == "not_the_service" or (error.status == 403 and rule.is_by_status)
+            is_transient = kind == "not_the_service" or (error.status == 403 and rule_for(error).is_by_status)
         if not is_transient:
             return kind
-        text = self.error_text(error)
-        if error.is_page:
-            text = f"a web page instead of an answer: {text}"
-        if rule.is_loading:
-            self.notify_once(f"{self.name}: {rule.label}; waiting up to two minutes ({text})")
+        text = f"{'a web page instead of an answer: ' if error.is_page else ''}{self.error_text(error)}"
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
         raise TransientError("rate" if is_rate else "server", text, error.pause, error.status)
 
-    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+    def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """The error that ends the run, by the class of a failure."""
         words, at = self.error_text(error), self.base_url
         match kind:
+            case "not_the_service" if error.redirect is not None:
+                target = self.hide(error.redirect)
+                line = f"{at} redirects to {target} ({error.status}): keys do not follow; give the right --base-url"
+            case "not_the_service" if error.is_page:
+                line = f"{at} answers with a web page ({self.hide(error.text)}, {error.status}); check"
+                line = f"{line} {self.base_url_form}, and what stands between here and there"
             case "not_the_service":
-                line = f"{at} {self._other_reply(error)}"
+                line = f"{at} has no such address: {words}; check {self.base_url_form}"
             case "key" if self.secret is not None:
                 line = f"{at} refuses the key in {self.secret.origin}: {words}"
             case "key":
@@ -297,34 +299,7 @@ class ApiService(Provider):
                 kept = "received responses are kept; continue later with the same command"
                 line = f"the quota is exhausted at {at}: {words}; {kept}"
             case "other_api":
-                line = f"does not answer at this API: {words}; use another model or api=auto"
+                line = f"does not answer at this API: {words}; give --model-arg api=responses, or another model"
             case _:
-                line = f"no such {await self._missing_model(f'at {at}: {words}', error)}"
+                line = f"no such model at {at}: {words}; check the model's name, and {self.base_url_form}"
         return ProviderError(f"{self.name}: {line}")
-
-    def _other_reply(self, error: ApiError) -> str:
-        """Text and advice for a redirect, a web page, or an unknown path."""
-        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
-        advice = advice or "check the base URL, and what stands between here and there"
-        if error.redirect is not None:
-            moved = error.redirect.removesuffix(self.url(self.path).split("?")[0].removeprefix(self.base_url))
-            if moved.startswith(("http://", "https://")) and moved not in {self.base_url, error.redirect}:
-                advice = f"give --base-url {moved}"
-            target = self.hide(error.redirect)
-            return f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
-        if error.is_page:
-            page = f"{self.hide(error.text)}, {error.status}"
-            return f"answers with a web page ({page}), which no model wrote: {advice}"
-        return f"has no such address: {self.error_text(error)}; {advice}"
-
-    async def _missing_model(self, reply: str, error: ApiError) -> str:
-        """Text and advice for a missing path or model, with similar names of models."""
-        names: list[str] = []
-        with suppress(TransientError, ProviderError):
-            names = await self.list_models() if self.models_path else []
-        if not names and (advice := base_url_advice(self.base_url, self.version_in_base, error.message)):
-            return f"address or model {reply}; {advice}"
-        if self.model in names:
-            return f"model {reply}; the service lists it, so it is not loaded there, or this key may not use it"
-        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
-        return f"model {reply}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")

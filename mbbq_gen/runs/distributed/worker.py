@@ -109,9 +109,9 @@ class RemoteBudgets:
         """Takes a request with these tokens; returns 0, or the seconds to wait if it can't."""
         return float(await self._actor.take.remote(tokens))
 
-    def correct(self, tokens: float, age: float) -> None:
-        """Returns unused tokens that were taken `age` seconds ago."""
-        self._actor.correct.remote(tokens, age)
+    def correct(self, tokens: float) -> None:
+        """Returns unused tokens."""
+        self._actor.correct.remote(tokens)
 
 
 class Worker:
