@@ -52,12 +52,12 @@ def test_tries_are_bounded() -> None:
 
 def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
     budget = HeaderRateLimit("requests", lambda: 0.0)
-    headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "10"}
-    budget.update({**headers, "x-ratelimit-reset-requests": "59s"}, under_way=10)
+    headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0"}
+    budget.update({**headers, "x-ratelimit-reset-requests": "59s"})
     waits = [budget.reserve(1) for _ in range(10)]
     assert waits == sorted(waits)
     assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
-    budget.update(dict.fromkeys(headers, "many"), under_way=10)
+    budget.update(dict.fromkeys(headers, "many"))
     assert budget.reserve(1) > waits[-1]
 
 

@@ -7,9 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from mbbq_gen.core.records import Response, Usage
-from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.providers.http.scheduler import TokenEstimator
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, RateLimiter, RateLimits, ServiceGate, Ticket
 
 MINUTES = 4
 PROMPT = 400
@@ -27,20 +25,18 @@ def simulate(
     limits: RateLimits, clock: list[float], *, latency: float, written: float, most: int, concurrency: int
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """When requests are sent and answered, with their tokens; every answer has other tokens, and takes another time."""
-    chance, estimator = random.Random(1), TokenEstimator()
+    chance, limiter = random.Random(1), RateLimiter(AdaptiveConcurrency(1), ServiceGate(1.0), limits)
     sent, answered = list[tuple[float, float]](), list[tuple[float, float]]()
     under_way: list[tuple[float, int, float, float]] = []
     while clock[0] < 60 * MINUTES:
         while under_way and under_way[0][0] <= clock[0]:
             at, _, expected, tokens = heapq.heappop(under_way)
-            usage = Usage(input_tokens=PROMPT // 4, output_tokens=round(tokens - PROMPT // 4))
-            used = estimator.update(PROMPT, Response(request_key="0" * 64, text="A", usage=usage))
-            limits.correct(expected - used)
+            limiter.note_answer(Ticket(expected, 0, 0.0), 1.0, round(tokens))
             answered.append((at, tokens))
         if len(under_way) >= concurrency:
             clock[0] = under_way[0][0]
             continue
-        expected = estimator.estimate(PROMPT, most, len(under_way))
+        expected = limiter.estimate(PROMPT // 2 + most)
         wait = limits.take(expected)
         if wait > 0:
             clock[0] += min(wait, 0.25)

@@ -1,7 +1,7 @@
 """The base class of all models behind an API.
 
-A subclass defines base URL and headers (`endpoint`), requests (`path`, `body_of`) and the fields of an answer
-(`fields_of`). Rate limits, retries, adaptation of refused parameters, redaction and errors are implemented here.
+A subclass defines base URL and headers (`find_base_url`, `headers`), requests (`path`, `body_of`) and the fields of an
+answer (`fields_of`). Rate limits, retries, adaptation of refused parameters, redaction and errors are implemented here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -26,7 +25,6 @@ from mbbq_gen.providers.api.options import reasoning_parameters
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.errors import (
-    LENGTH_NAMES,
     LENGTHS,
     TOO_LONG,
     ApiError,
@@ -55,6 +53,8 @@ _REASONING_NAMES: Final = frozenset(
     {"reasoning", "reasoning_effort", "thinking", "output_config", "thinkingConfig", "chat_template_kwargs"}
 )
 """Fields of a body that set the reasoning effort."""
+_OPTIONS: Final = {"topP": "top_p", "topK": "top_k", "repeat_penalty": "repetition_penalty"}
+"""Field of a body → our option, if the names differ."""
 
 
 class ApiProvider(ApiService):
@@ -69,8 +69,6 @@ class ApiProvider(ApiService):
     """Whether servers of this kind use different names for it."""
     settings_field: ClassVar[str] = ""
     """The field of a body that holds the parameters; empty: the body itself."""
-    option_names: Mapping[str, str] = MappingProxyType({})
-    """Field of a body → our option, if the names differ."""
     context_advice: str = "set a longer context at the server"
     """Advice in the error about truncated prompts."""
     is_own_server: bool = False
@@ -84,8 +82,6 @@ class ApiProvider(ApiService):
         self.learned = ParameterAdapter(self.renames_length)
         self.own_settings: dict[str, JsonValue] = {}
         """Settings in addition to `setting_names`."""
-        self._malformed: set[str] = set()
-        """Keys of requests that were once answered with malformed JSON."""
         self._served: set[str] = set()
         self._truncation = PromptCutDetector()
         self._limiter: RateLimiter | None = None
@@ -102,7 +98,7 @@ class ApiProvider(ApiService):
     def settings(self) -> dict[str, JsonValue]:
         """The options that affect the text and have a value, and the base URL unless it is the default."""
         settings = {**self.given(*self.setting_names), **self.own_settings}
-        settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
+        settings |= {"extra": self.options.extra} if self.options.extra else {}
         return settings if self.base_url == self.default_url else {**settings, "base_url": self.base_url}
 
     def given(self, *same: str, **renamed: str) -> dict[str, JsonValue]:
@@ -224,13 +220,7 @@ class ApiProvider(ApiService):
             return failed
         body, started = self.body_of(request), time.perf_counter()
         url, data = self.url_for(request), msgspec.json.encode(body)
-        try:
-            reply = await self.send("POST", url, data)
-        except TransientError as fault:
-            if fault.kind != "malformed":
-                raise
-            most = max_usage(body, self.length_names)
-            return Response(request_key=request.request_key, error=str(fault), n_attempts=number, unmetered_usage=most)
+        reply = await self.send("POST", url, data)
         seconds = round(time.perf_counter() - started, 4)
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
         error = self.error_in(reply, payload, request)
@@ -266,15 +256,8 @@ class ApiProvider(ApiService):
         return None
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """As `parse`; malformed JSON may be billed, so it is retried once, then recorded as a failure."""
-        key, sent = request.request_key, more.get("n_attempts")
-        try:
-            return self.parse(key, payload, headers, **more)
-        except TransientError as fault:
-            if fault.kind == "malformed" and key in self._malformed:
-                return Response(request_key=key, error=f"sent {sent} times, last: {fault}", n_attempts=sent)
-            self._malformed |= {key} if fault.kind == "malformed" else set()
-            raise
+        """As `parse`, for a request."""
+        return self.parse(request.request_key, payload, headers, **more)
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response for an answer's JSON, with `more` fields; raises TransientError for malformed JSON."""
@@ -321,7 +304,7 @@ class ApiProvider(ApiService):
         notice, name = self.learned.learn(error, body), refused_name(error, body)
         if notice is not None:
             self.notify_once(f"{self.name} {notice}")
-        elif name is not None and not (self.answered and name in LENGTH_NAMES):  # shorter prompts may leave more room
+        elif name is not None and not (self.answered and name in LENGTHS):  # shorter prompts may leave more room
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
                 f" this setting affects the text, so it is not dropped; in a new run folder, {self.advice_for(name)}"
@@ -332,10 +315,10 @@ class ApiProvider(ApiService):
         """Advice on a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
-        name = self.option_names.get(name, name)
+        name = _OPTIONS.get(name, name)
         if name in _REASONING_NAMES:
             return "give another --reasoning-effort, or none"
-        if name in LENGTH_NAMES:
+        if name in LENGTHS:
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p"):
             return f"--model-arg {name}=none leaves it to the service"

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 from pydantic import JsonValue
@@ -19,14 +19,7 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
-from mbbq_gen.providers.http.credentials import (
-    SHORTEST_KEY,
-    CloudToken,
-    SecretRedactor,
-    filled_headers,
-    find_key,
-    missing_key,
-)
+from mbbq_gen.providers.http.credentials import SHORTEST_KEY, CloudToken, SecretRedactor, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
@@ -48,17 +41,6 @@ JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class Endpoint(NamedTuple):
-    """Base URL and headers of a service."""
-
-    base_url: str
-    """Without trailing slash and secrets."""
-    headers: Mapping[str, str]
-    """Headers of every request. They hold the key, so they must not be stored."""
-    query: str = ""
-    """Query of every URL, such as `?api-version=2024-10-21`."""
-
-
 class ApiService(Provider):
     """Access to a service. `ApiProvider` adds the requests to the model."""
 
@@ -72,6 +54,8 @@ class ApiService(Provider):
     """Environment variables that may hold the key."""
     models_path: str = "/models"
     """Empty if the service does not list its models."""
+    query: str = ""
+    """Query of every URL, such as `?api-version=2024-10-21`."""
     cloud: CloudToken | None = None
     """Cloud credentials, used instead of a key."""
     base_url_form: ClassVar[str] = "the address"
@@ -95,11 +79,9 @@ class ApiService(Provider):
         self.needs_key = self.base_url == self.address
         """Whether the server requires a key."""
         self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
-        self.user_headers, others = filled_headers(options.headers)
-        self._secrets = [*filter(None, (self.secret, *others))]
-        for known in self._secrets:
-            if len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
-                raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
+        key = self.secret
+        if key is not None and len(key.value) >= SHORTEST_KEY and key.value in f"{model} {options.extra}":
+            raise UsageError(f"the model's name or option extra holds the key in {key.origin}: leave it out")
         self._context = ExecutionContext()
         self._notified: set[str] = set()
         self._transport: Transport | None = None
@@ -122,7 +104,8 @@ class ApiService(Provider):
         if self.cloud is not None:
             self.cloud.check(self.name)
         elif self.secret is None and self.needs_key:
-            raise missing_key(self.name, self.key_variables)
+            give = "or give --api-key-env NAME or --api-key-file FILE"
+            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, {give}")
 
     @property
     @abstractmethod
@@ -130,15 +113,19 @@ class ApiService(Provider):
         """Path below the base URL for requests to the model."""
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        """Base URL and headers of the service, here with a Bearer key."""
-        key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
-        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
+    def root(self) -> str:
+        """The URL below which all paths are."""
+        return self.base_url
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of every request, here with a Bearer key. They must not be stored."""
+        return {**JSON_BOTH_WAYS, **({"Authorization": f"Bearer {self.secret.value}"} if self.secret else {})}
 
     @cached_property
     def redactor(self) -> SecretRedactor:
         """Redacts the keys in replies."""
-        return SecretRedactor([secret.value for secret in self._secrets], self.endpoint.headers)
+        return SecretRedactor([] if self.secret is None else [self.secret.value], self.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value from a service, without keys."""
@@ -161,19 +148,13 @@ class ApiService(Provider):
 
     def url(self, path: str) -> str:
         """The URL of a path."""
-        query = self.endpoint.query
-        return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
-
-    @cached_property
-    def fixed_headers(self) -> Mapping[str, str]:
-        """The headers of every request: the endpoint's and the user's."""
-        return {**self.endpoint.headers, **self.user_headers}
+        return f"{self.root}{path}{self.query.replace('?', '&') if '?' in path else self.query}"
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a cloud token if one is used."""
         if self.cloud is None:
-            return self.fixed_headers
-        kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
+            return self.headers
+        kept = {name: value for name, value in self.headers.items() if name != "api-key"}
         return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
     def notify_once(self, text: str) -> None:

@@ -271,14 +271,13 @@ def failure_kind(line: str) -> str:
 
 # --- parameters of requests ----------------------------------------------------------------------------------------
 
-LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
-"""Services' names for the maximum tokens of an answer."""
 _OTHER_LENGTH: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 """Refused name → the name that is sent instead."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
 """Parameters that do not affect the text, so they may be dropped."""
 LENGTHS: Final = frozenset(
-    {*LENGTH_NAMES, "max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
+    {"max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"}
+    | {"max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
 )
 """Names for the maximum tokens of an answer, at any depth of a body."""
 _CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})

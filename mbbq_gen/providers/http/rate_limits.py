@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -51,7 +50,7 @@ class AdaptiveConcurrency:
         self.is_open = False
         """Whether the first answer has arrived; until then the limit is 1."""
         self.in_use = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._freed = asyncio.Event()
         self.round = 0
         """Number of the round; each request belongs to the round in which it was sent."""
         self._threshold = math.inf
@@ -81,22 +80,16 @@ class AdaptiveConcurrency:
 
     async def acquire(self) -> None:
         """Waits for a slot."""
-        if self.in_use < self.limit and not self._waiting:
-            self._use()
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()
-            raise
+        while self.in_use >= self.limit:
+            self._freed.clear()
+            await self._freed.wait()
+        self.in_use += 1
+        self._was_full = self._was_full or self.in_use >= self.limit
 
     def release(self) -> None:
         """Releases a slot."""
         self.in_use -= 1
-        self._wake()
+        self._freed.set()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
         """Adapts the limit to an answer or a transient failure of a round, after so many seconds."""
@@ -139,18 +132,7 @@ class AdaptiveConcurrency:
         self._answered = self._failed = 0
         self._seconds = 0.0
         self._was_full = self.in_use >= self.limit
-        self._wake()
-
-    def _use(self) -> None:
-        self.in_use += 1
-        self._was_full = self._was_full or self.in_use >= self.limit
-
-    def _wake(self) -> None:
-        while self._waiting and self.in_use < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._use()
-                turn.set_result(None)
+        self._freed.set()
 
 
 _FIRST_INTERVAL: Final = 0.25
@@ -252,6 +234,8 @@ _CHECK_AGAIN: Final = 0.25
 """Seconds between two checks of a limit, since answers may return tokens."""
 _USED: Final = 0.925
 """Share of the user's limits that is used: bursts and wrong estimates must not pass a limit in any 60 seconds."""
+_RECENT: Final = 50
+"""Number of answers whose mean tokens are the estimate of the next request."""
 _LOW: Final = 0.2
 """Share of a service's limit below which requests are no faster than its refill."""
 _SAFETY: Final = 0.95
@@ -318,8 +302,8 @@ class HeaderRateLimit:
         self._rate = self._level = self._at = 0.0
         """Units per second; 0: no limit. Units left at the time `_at`."""
 
-    def update(self, headers: Mapping[str, str], under_way: float) -> None:
-        """Reads limit, remaining units and reset; `under_way`: units of the requests in flight.
+    def update(self, headers: Mapping[str, str]) -> None:
+        """Reads limit, remaining units and reset.
 
         The limit may be per minute or per day; the lower of both refill rates is used.
         """
@@ -331,7 +315,7 @@ class HeaderRateLimit:
         if limit and reset and remaining is not None:
             is_low = remaining < limit * _LOW
             self._rate = _SAFETY * min((limit - remaining) / reset, limit / 60) if is_low else 0.0
-            self._level, self._at = remaining - under_way, self._clock()
+            self._level, self._at = remaining, self._clock()
 
     def reserve(self, units: float) -> float:
         """Takes units and returns the seconds to wait."""
@@ -359,10 +343,20 @@ class RateLimiter:
         self.slots, self.gate, self._limits = slots, gate, limits
         self._service = {"requests": HeaderRateLimit("requests"), "tokens": HeaderRateLimit("tokens")}
         self._turn = asyncio.Lock()
+        self._mean: float | None = None
+        """Mean tokens of the latest answers, input and output; None: there is none."""
 
-    async def enter(self, tokens: float) -> Ticket:
-        """Waits until a request with these tokens may be sent, or raises OutageError; `slots.release` must follow."""
+    def estimate(self, most: float) -> float:
+        """Tokens of a request with at `most` so many."""
+        return most if self._mean is None else min(most, self._mean)
+
+    async def enter(self, most: float) -> Ticket:
+        """Waits until a request with at `most` so many tokens may be sent; `slots.release` must follow.
+
+        Raises OutageError if the service does not answer for too long.
+        """
         await self.slots.acquire()
+        tokens = self.estimate(most)
         try:
             async with self._turn:
                 if self.gate.is_closed:
@@ -383,6 +377,7 @@ class RateLimiter:
 
     def note_answer(self, ticket: Ticket, seconds: float, tokens: float) -> None:
         """Records the seconds and tokens of an answer."""
+        self._mean = tokens if self._mean is None else self._mean + (tokens - self._mean) / _RECENT
         self._limits.correct(ticket.tokens - tokens)
         if self.gate.answered(ticket.sent_at):
             self.slots.restart()
@@ -391,8 +386,8 @@ class RateLimiter:
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
         """Records the service's own limits from the headers of a reply."""
-        self._service["requests"].update(headers, self.slots.in_use)
-        self._service["tokens"].update(headers, 0.0)
+        self._service["requests"].update(headers)
+        self._service["tokens"].update(headers)
 
     def status(self) -> str:
         """Number of requests in flight, or why none is sent and for how long."""

@@ -40,7 +40,7 @@ class HttpResponse(NamedTuple):
             return read_json(self.body)
         except ValueError as error:
             start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
-            raise TransientError("malformed", f"the response is not JSON: {start!r}") from error
+            raise TransientError("broken", f"the response is not JSON: {start!r}") from error
 
     @property
     def is_page(self) -> bool:

@@ -51,7 +51,7 @@ class ServerEntry(FrozenModel):
     port: int = 0
     context: str
     fields: dict[str, JsonValue]
-    likelihood: Literal["prompt_logprobs", "generate", "echo", "none"] = "none"
+    scores_prompts: bool = False
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
     defaults: dict[str, JsonValue] = Field(default_factory=dict)
