@@ -113,7 +113,7 @@ class SharedRateLimits(Protocol):
     async def take(self, tokens: float) -> float:
         """As `RateLimits.take`."""
 
-    def correct(self, tokens: float, age: float) -> None:
+    def correct(self, tokens: float) -> None:
         """As `RateLimits.correct`."""
 
 

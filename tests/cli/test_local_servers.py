@@ -73,7 +73,7 @@ def test_a_base_url_without_v1(command: Command, tmp_path: Path, reply: dict[str
     with replying([reply]) as server:
         code, line = run_at(command, tmp_path / "run", server.root)
         assert len(server.bodies) <= 2
-        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
+        assert (code, "--base-url, which mostly ends in /v1" in line) == (1, True), line
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 def test_https_at_an_http_server_and_an_untrusted_one(command: Command, tmp_path: Path, tls: ssl.SSLContext) -> None:
     with replying([ANSWER]) as server:
         code, line = run_at(command, tmp_path / "a", f"{server.root}/v1".replace("http:", "https:"))
-        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
+        assert (code, "write http:// in --base-url" in line) == (1, True), line
     with replying([ANSWER], tls) as server:
         code, line = run_at(command, tmp_path / "c", f"{server.root}/v1")
         assert (code, "SSL_CERT_FILE" in line) == (1, True), line

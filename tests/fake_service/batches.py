@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
@@ -156,8 +157,8 @@ class BatchBook:
 
     def lines(self, rows: Iterator[tuple[str, Body]]) -> bytes:
         """JSON lines of custom ids and bodies."""
-        if (elsewhere := self.settings["results_at"]) is not None:
-            raise web.HTTPTemporaryRedirect(elsewhere)
+        if (path := self.settings["results_file"]) is not None:
+            return Path(path).read_bytes()
         return b"".join(json.dumps({"custom_id": custom_id} | body).encode() + b"\n" for custom_id, body in rows)
 
 

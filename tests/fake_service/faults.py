@@ -43,7 +43,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "failed": 0.0, "expired": 0.0, "most_per_request": 2,  # shares of the first so many tries at a question
         "rejected": 0.0,  # share of batches
         "max_requests": 50_000, "max_bytes": 200_000_000,
-        "results_at": None,  # address to which results are redirected (307)
+        "results_file": None,  # file whose lines are given as results
     },
 }
 # fmt: on

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.support.api import Heard, Spoken, answer, ask, provider, requests, spoken
@@ -81,7 +81,7 @@ PAGE = b"<!DOCTYPE html><html><head><title>Access denied</title></head><body>bil
 @pytest.mark.parametrize("status", [200, 403, 404])
 def test_a_page_at_the_start_is_one_line(kind: str, status: int) -> None:
     with spoken(in_turn(reply(status, PAGE, content_type="text/html"))) as server:
-        with pytest.raises(ProviderError, match=rf"answers with a web page \(Access denied, {status}\).*base URL"):
+        with pytest.raises(ProviderError, match=rf"answers with a web page \(Access denied, {status}\).*--base-url"):
             asked_of(kind, server, 20)
         assert len(server.heard) == 1
 
@@ -96,9 +96,7 @@ def test_an_empty_redirection_names_its_target_and_gets_no_key(kind: str) -> Non
         with spoken(moved) as server, pytest.raises(ProviderError) as caught:
             asked_of(kind, server, 20)
         assert elsewhere.heard == []
-    wanted = f"{elsewhere.root}/v1" if kind == "openai" else elsewhere.root
     assert f"redirects to {elsewhere.root}/" in str(caught.value)
-    assert f"give --base-url {wanted};" in str(caught.value)
     assert "key=1" not in str(caught.value)
 
 
@@ -111,35 +109,13 @@ def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, 
         asked = provider(f"{kind}:m", base_url=server.root + path)
         with pytest.raises(ProviderError) as caught:
             ask(asked, requests(5))
-        assert advice.format(root=server.root) in str(caught.value)
+        assert advice in str(caught.value)
 
 
 def test_an_endless_answer_is_a_failure() -> None:
     with spoken(in_turn(reply(200, answer("openai", "x" * 17_000_000)))) as server:
         (response,) = asked_of("openai", server, attempts=1)
     assert "more than 16,000,000 bytes" in known(response.error)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_headers_of_ones_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GATEWAY_KEY", "gateway-secret-98765")
-    given = {"X-Title": "bias", "cf-aig-authorization": "Bearer $GATEWAY_KEY"}
-    told = {"error": {"message": "no room for gateway-secret-98765", "code": "odd"}}
-    with spoken(in_turn(reply(400, told), reply(200, answer(kind)))) as server:
-        asked = opened(kind, server.root, headers=given)
-        responses = ask(asked, requests(2))
-        for heard in server.heard:
-            assert heard.headers["x-title"] == "bias"
-            assert heard.headers["cf-aig-authorization"] == "Bearer gateway-secret-98765"
-    assert asked.settings["headers"] == given
-    assert [response.error for response in responses if response.error] == ["no room for *** (400)"]
-    assert "gateway-secret" not in json.dumps(asked.settings) + repr(responses)
-
-
-@pytest.mark.parametrize(("headers", "words"), cases("providers/api_hardening", "headers_that_can_not_be_taken"))
-def test_headers_that_can_not_be_taken(headers: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        provider("openai:m", headers=headers)
 
 
 ODD = ["\ud83d", "a\udc00b", "\x00", "\uffff\ufffe", "\ud83d\ude00", "\u202e\x85", "x" * 1_000_000, "", " "]

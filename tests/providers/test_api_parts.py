@@ -20,7 +20,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, HeaderRateLimit, rate_limit
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, HeaderRateLimit
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases, known
@@ -50,20 +50,15 @@ def test_tries_are_bounded() -> None:
     assert tries_of(TransientError("rate", "tomorrow", 9999.0), most=9) == 1
 
 
-# --- pace -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
-    budget = HeaderRateLimit(lambda: 0.0)
-    budget.update(limit=600, remaining=10, reset=59, under_way=10)
+    budget = HeaderRateLimit("requests", lambda: 0.0)
+    headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0"}
+    budget.update({**headers, "x-ratelimit-reset-requests": "59s"})
     waits = [budget.reserve(1) for _ in range(10)]
     assert waits == sorted(waits)
     assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
-
-
-@pytest.mark.parametrize(("headers", "expected"), cases("providers/api_parts", "rate_limit_headers"))
-def test_rate_limit_headers(headers: dict[str, str], expected: list[float] | None) -> None:
-    assert rate_limit(headers, "requests") == (expected and tuple(expected))
+    budget.update(dict.fromkeys(headers, "many"))
+    assert budget.reserve(1) > waits[-1]
 
 
 def refusal(message: str, parameter: str | None = None) -> ApiError:
@@ -112,7 +107,6 @@ def test_classes(case: dict[str, Any]) -> None:
     assert classify_error(error) == case["class"]
     assert error.pause == case.get("pause")
     assert error.redirect == case.get("redirect")
-    assert rule_for(error).is_loading == case.get("is_loading", False)
     assert "\n" not in error.message
 
 

@@ -106,7 +106,7 @@ def test_the_body_of_anthropic() -> None:
         "temperature": 0.0,
         "top_p": 0.5,
     }
-    headers = {name.lower() for name in asked.endpoint.headers}
+    headers = {name.lower() for name in asked.headers}
     assert {"x-api-key", "anthropic-version"} <= headers
 
 

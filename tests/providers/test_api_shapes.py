@@ -75,17 +75,10 @@ def test_answers_of_the_responses_api(part: dict[str, Any], reason: str | None, 
     assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (9, 7)
 
 
-def test_the_responses_api_is_learned_from_a_refusal() -> None:
-    notices: list[str] = []
+def test_a_model_of_the_responses_api_is_told_its_option() -> None:
     refusal = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
-    with answering((404, refusal), (200, RESPONSE)) as root:
-        asked = provider("openai:m", base_url=f"{root}/v1")
-        responses = ask(asked, requests(3), notices)
-        assert asked.runtime_info()["api"] == "responses"
-    assert {(response.text, response.reasoning) for response in responses} == {("B", "Hm.")}
-    assert notices == ["openai:m answers at the responses API only: asking there"]
-    with answering((404, refusal)) as root, pytest.raises(ProviderError, match="api=auto"):
-        ask(provider("openai:m", base_url=f"{root}/v1", api="responses"), requests(1))
+    with answering((404, refusal)) as root, pytest.raises(ProviderError, match="give --model-arg api=responses"):
+        ask(provider("openai:m", base_url=f"{root}/v1"), requests(1))
 
 
 def test_a_blocked_prompt_of_gemini_has_no_candidate() -> None:

@@ -33,14 +33,11 @@ FORMS: dict[str, Callable[[str], str]] = {
     "plain": lambda key: key,
     "percent": lambda key: urllib.parse.quote(key, safe=""),
     "percent, small letters": lambda key: urllib.parse.quote(key, safe="").lower(),
-    "percent, every letter": lambda key: "".join(f"%{byte:02X}" for byte in key.encode()),
     "form": urllib.parse.quote_plus,
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
     "base64 of a header": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
     "base64 of a user": lambda key: base64.b64encode(f"me:{key}".encode()).decode(),
     "base64 for addresses": lambda key: base64.urlsafe_b64encode(f"x{key}".encode()).decode(),
-    "hexadecimal": lambda key: key.encode().hex(),
-    "large letters": str.upper,
     "cut off": lambda key: key[: len(key) * 2 // 3],
 }
 
@@ -117,7 +114,7 @@ KINDS = ("openai", "anthropic", "gemini")
 ECHOES: dict[str, Callable[[str], str]] = {
     "plain": FORMS["plain"],
     "base64": FORMS["base64 of a header"],
-    "percent": FORMS["percent, every letter"],
+    "form": FORMS["form"],
     "escaped": FORMS["plain"],
     "late": lambda key: f"{'.' * 380} {key}",
 }

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
-from mbbq_gen.core.errors import MbbqGenError, UsageError
+from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.core.records import Message, Request, Response
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
@@ -50,19 +50,17 @@ def values(responses: dict[str, Response]) -> dict[str, list[tuple[str, int | No
     }
 
 
-def over_http(server: LikelihoodServer, wanted: list[Request], **options: Any) -> tuple[dict[str, Response], Any]:
+def over_http(server: LikelihoodServer, wanted: list[Request]) -> tuple[dict[str, Response], Any]:
     with spoken(server.reply, probed=True) as at:
-        asked = provider("openai:m", base_url=f"{at.root}/v1", **options)
+        asked = provider("openai:m", base_url=f"{at.root}/v1")
         return {response.request_key: response for response in ask(asked, wanted)}, asked.runtime_info()
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang", "echo"])
 @pytest.mark.parametrize("template", ["with_default_system", "none"])
-def test_likelihoods_are_those_of_transformers(kind: str, template: str, folder: Path, base: Path) -> None:
+def test_likelihoods_are_those_of_transformers(template: str, folder: Path, base: Path) -> None:
     local = folder if template != "none" else base
     expected = values(answers(TransformersProvider(str(local), TransformersOptions(device="cpu")), questions()))
-    options = {} if kind == "vllm" else {"tokenizer": str(local)}
-    responses, facts = over_http(LikelihoodServer(kind, template), questions(), **options)
+    responses, facts = over_http(LikelihoodServer(template=template), questions())
     found = values(responses)
     assert found.keys() == expected.keys()
     for key, scores in expected.items():
@@ -72,7 +70,7 @@ def test_likelihoods_are_those_of_transformers(kind: str, template: str, folder:
             assert [score[place] for score in found[key]] == (
                 given if given[0] is None else pytest.approx(given, abs=1e-3)
             )
-    assert facts["scoring_used"] == {"vllm": "prompt_logprobs", "sglang": "generate", "echo": "echo"}[kind]
+    assert facts["scoring_used"] == "prompt_logprobs"
     assert all((response.usage.input_tokens or 0) > 0 for response in responses.values())
     assert {response.finish_reason for response in responses.values()} == {"stop"}
 
@@ -98,10 +96,10 @@ def test_first_tokens_of_local_models_are_their_labels_likelihoods(folder: Path)
     cases("providers/server_likelihood", "servers_without_right_values_are_refused_before_the_first_request"),
 )
 def test_servers_without_right_values_are_refused_before_the_first_request(
-    kind: str, changes: dict[str, Any], message: str, folder: Path
+    kind: str, changes: dict[str, Any], message: str
 ) -> None:
     with spoken(LikelihoodServer(kind, changes=changes).reply, probed=True) as at:
-        asked = provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(folder))
+        asked = provider("openai:m", base_url=f"{at.root}/v1")
 
         async def check() -> None:
             try:
@@ -114,15 +112,7 @@ def test_servers_without_right_values_are_refused_before_the_first_request(
         assert "\n" not in str(caught.value)
         assert all(heard.path != "/v1/chat/completions" for heard in at.heard)
         with pytest.raises(MbbqGenError, match=message):
-            ask(provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(folder)), questions())
-
-
-def test_a_server_that_tokenises_no_chats_needs_a_tokenizer(tmp_path: Path) -> None:
-    with spoken(LikelihoodServer("sglang").reply, probed=True) as at:
-        with pytest.raises(UsageError, match="--model-arg tokenizer=NAME"):
             ask(provider("openai:m", base_url=f"{at.root}/v1"), questions())
-        with pytest.raises(MbbqGenError, match="nowhere"):
-            ask(provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(tmp_path / "nowhere")), questions())
 
 
 def test_only_servers_of_ones_own_are_asked_for_likelihoods(monkeypatch: pytest.MonkeyPatch) -> None:

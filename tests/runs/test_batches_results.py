@@ -21,30 +21,6 @@ def responses_of(run: Path) -> dict[str, Response]:
     return {key: Response.model_validate_json(record) for key, record in stored}
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-@pytest.mark.parametrize("is_same_host", [False, True])
-def test_keys_do_not_follow_results_to_another_host(
-    command: Calls, run_path: Path, kind: str, is_same_host: bool
-) -> None:
-    with fake_server({}, run=run_path) as server:
-
-        def elsewhere(heard: Heard) -> tuple[int, dict[str, str], bytes]:
-            lines = server_lines[0]
-            return (200, {}, lines) if heard.path.startswith("/there") else (307, {"location": "/there?x=1"}, b"")
-
-        server_lines = [b""]
-        assert command(*started(server, kind, run_path))[0] == 0
-        keys = sorted(json.loads(json.dumps(list(requested(run_path)))))
-        server_lines[0] = b"".join(line_of(kind, key) for key in keys)
-        with spoken(elsewhere) as other:
-            server.change({"batches": {"results_at": f"{other.root}/{'here' if is_same_host else 'there'}"}})
-            assert command("run", run_path, "--collect")[0] == 0
-            assert other.heard
-            for heard in other.heard:
-                assert KEY not in json.dumps(heard.headers)
-    assert status_of(command, run_path)["answered"] == 80
-
-
 def requested(run: Path) -> set[str]:
     return set(column(run, "SELECT request_key FROM batch_requests"))
 
@@ -60,7 +36,9 @@ def line_of(kind: str, key: str, text: str = "A") -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, run_path: Path, kind: str) -> None:
+def test_bad_and_contradictory_lines_cost_no_other_answer(
+    command: Calls, run_path: Path, tmp_path: Path, kind: str
+) -> None:
     with fake_server({}, run=run_path) as server:
         assert command(*started(server, kind, run_path))[0] == 0
         keys = sorted(requested(run_path))
@@ -68,14 +46,14 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, run_pa
         lines = [line[: len(line) // 2] + b"\n" for line in good[:10]] + good[10:]
         lines[0] = line_of(kind, keys[0], "B. " + "y" * 17_000_000)  # longer than an answer may be
         lines += [line_of(kind, key, "C") for key in keys[20:25]]
-        with spoken(lambda _heard: (200, {}, b"".join(lines))) as other:
-            server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("batch", "collect", run_path)[0] == 0
+        tmp_path.joinpath("lines").write_bytes(b"".join(lines))
+        server.change({"batches": {"results_file": str(tmp_path / "lines")}})
+        assert command("batch", "collect", run_path)[0] == 0
         record = ledger_of(run_path)[0]
         assert (record.missing, record.answered) == (10, 69)
         found = responses_of(run_path)
         assert {found[key].text for key in keys[10:]} == {"B"}
-        server.change({"batches": {"results_at": None}})
+        server.change({"batches": {"results_file": None}})
         for _ in range(3):
             assert command("run", run_path, "--collect")[0] == 0
         assert status_of(command, run_path)["answered"] == 80
@@ -127,7 +105,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, run_path: Pat
     assert status_of(command, run_path)["answered"] == 80
 
 
-def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, run_path: Path) -> None:
+def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, run_path: Path, tmp_path: Path) -> None:
     """Whichever line comes first."""
     with fake_server({}, run=run_path) as server:
         assert command(*started(server, "openai", run_path))[0] == 0
@@ -135,9 +113,9 @@ def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, run
         lines = b""
         for key in sorted(requested(run_path)):
             lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
-        with spoken(lambda _heard: (200, {}, lines)) as other:
-            server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run_path, "--collect")[0] == 0
+        tmp_path.joinpath("lines").write_bytes(lines)
+        server.change({"batches": {"results_file": str(tmp_path / "lines")}})
+        assert command("run", run_path, "--collect")[0] == 0
     found = responses_of(run_path)
     assert {found[key].text for key in requested(run_path)} == {"A"}
     assert len(ledger_of(run_path)) == 1

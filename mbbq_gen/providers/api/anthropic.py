@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, turns_of, usage_of
-from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
@@ -47,7 +47,7 @@ class AnthropicProvider(ApiProvider):
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
     models_path = "/v1/models"
-    version_in_base = False
+    base_url_form = "--base-url, which has no version at its end"
     no_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
     options: AnthropicOptions
 
@@ -68,12 +68,15 @@ class AnthropicProvider(ApiProvider):
             self.default_url, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        """Anthropic's URL and headers; on Vertex AI, below project and region."""
-        if self.is_vertex:
-            return Endpoint(f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic", JSON_BOTH_WAYS)
-        key = self.secret.value if self.secret else "none"
-        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
+    def root(self) -> str:
+        """Anthropic's URL; on Vertex AI, below project and region."""
+        return f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic" if self.is_vertex else self.base_url
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """Anthropic's headers; on Vertex AI, a token is added."""
+        key = {"X-Api-Key": self.secret.value if self.secret else "none", "anthropic-version": "2023-06-01"}
+        return JSON_BOTH_WAYS if self.is_vertex else {**JSON_BOTH_WAYS, **key}
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a field of its own."""

@@ -343,7 +343,7 @@ class GeminiBatches(BatchApi):
         }
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
-        """As `BatchApi`, from the operation or from its file."""
+        """As `BatchApi`, from the operation."""
         for path in status.results:
             found = table_of((await self.provider.call("GET", path)).json())
             output = table_of(found.get("response")) or table_of(value_at(found, "metadata.output"))
@@ -351,9 +351,6 @@ class GeminiBatches(BatchApi):
             for row in rows if isinstance(rows, list) else ():
                 if (key := text_or_none(value_at(row, "metadata.key"))) is not None:
                     yield self.read({**row, "key": key})
-            if file := text_or_none(output.get("responsesFile")):
-                async for result in self.stream(f"/{file}:download?alt=media"):
-                    yield result
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""

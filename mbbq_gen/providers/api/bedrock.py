@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -43,7 +42,6 @@ class BedrockProvider(ApiProvider):
     packages = ("botocore", "aiohttp")
     models_path = ""
     settings_field = "inferenceConfig"
-    option_names = MappingProxyType({"topP": "top_p"})
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
@@ -69,7 +67,7 @@ class BedrockProvider(ApiProvider):
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with its AWS signature (version 4) unless a key is used."""
-        headers = self.fixed_headers
+        headers = self.headers
         if self.secret is not None or self._credentials is None:
             return headers
         from botocore.auth import SigV4Auth

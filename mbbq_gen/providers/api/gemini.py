@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import Field, JsonValue
@@ -19,7 +18,6 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, usage_of
-from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import VERTEX, CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
@@ -56,8 +54,7 @@ class GeminiProvider(ApiProvider):
     setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
     settings_field = "generationConfig"
-    option_names = MappingProxyType({"topP": "top_p"})
-    version_in_base = False
+    base_url_form = "--base-url, which has no version at its end"
     options: GeminiOptions
 
     def __init__(self, model: str, options: GeminiOptions) -> None:
@@ -72,16 +69,18 @@ class GeminiProvider(ApiProvider):
         super().__init__(model, options)
 
     @cached_property
-    def endpoint(self) -> Endpoint:
+    def root(self) -> str:
         """The Gemini API, or Vertex AI, in a project or with a key (express mode)."""
-        headers = {"Content-Type": "application/json"}
-        if self.secret is not None and self.cloud is None:
-            headers["x-goog-api-key"] = self.secret.value
         if not self.is_vertex:
-            return Endpoint(f"{self.base_url}/v1beta", headers)
+            return f"{self.base_url}/v1beta"
         server, path = (vertex_place() if self.cloud is not None else None) or (VERTEX, "")
-        root = self.base_url if self.base_url != self.address else server
-        return Endpoint(f"{root}/v1{path}/publishers/google", headers)
+        return f"{self.base_url if self.base_url != self.address else server}/v1{path}/publishers/google"
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """The headers with the key; on Vertex AI, a token is added."""
+        key = {"x-goog-api-key": self.secret.value} if self.secret is not None and self.cloud is None else {}
+        return {"Content-Type": "application/json", **key}
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a generateContent request."""
@@ -100,10 +99,6 @@ class GeminiProvider(ApiProvider):
         body["generationConfig"] = self.learned.apply(settings)
         system = system_text(request.messages)
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
-
-    def url(self, path: str) -> str:
-        """As `ApiService`; file downloads have another prefix."""
-        return f"{self.base_url}/download/v1beta{path}" if ":download?" in path else super().url(path)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a generateContent answer."""

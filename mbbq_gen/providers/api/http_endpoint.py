@@ -22,7 +22,7 @@ from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
-from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
 from mbbq_gen.providers.http.replies import text_or_none, value_at
 
@@ -130,12 +130,11 @@ class HttpProvider(ApiProvider):
         self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        """URL and headers of the file."""
-        key = self.secret.value if self.secret else ""
-        values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
-        own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
-        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the file."""
+        described = self._description
+        values: dict[str, JsonValue] = {"key": self.secret.value if self.secret else "", "model": described.model}
+        return {**JSON_BOTH_WAYS, **{name: str(fill_in(text, values)) for name, text in described.headers.items()}}
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body with its placeholders filled in."""

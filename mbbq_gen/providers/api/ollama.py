@@ -18,7 +18,7 @@ from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
-from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
+from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, text_of, text_or_none, value_at
 from mbbq_gen.providers.http.servers import storable_facts
 
@@ -49,7 +49,7 @@ class OllamaProvider(ApiProvider):
     models_path = "/api/tags"
     path = "/api/chat"
     context_advice = "give a larger --model-arg num_ctx=N"
-    version_in_base = False
+    base_url_form = "--base-url, which has no version at its end"
     options: OllamaOptions
 
     def __init__(self, model: str, options: OllamaOptions) -> None:
@@ -123,11 +123,6 @@ class OllamaProvider(ApiProvider):
         applied = dict.fromkeys(NEUTRAL_SAMPLING) | {"temperature": self.options.temperature, **self._sampling}
         info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": self._sent}
         return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
-
-    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
-        """As `ApiService`; with the command that fetches a missing model."""
-        found = await super().fatal_error(error, kind)
-        return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""

@@ -2,7 +2,7 @@
 
 `openai:MODEL` is a model of OpenAI. `--base-url URL` selects another server. `--model-arg service=XYZ` reads base URL
 and key from XYZ_BASE_URL and XYZ_API_KEY; `service=azure` is a deployment on Azure (AZURE_OPENAI_ENDPOINT,
-AZURE_OPENAI_API_KEY). Requests are chat completions, or use the responses API if the model supports nothing else.
+AZURE_OPENAI_API_KEY). Requests are chat completions; the responses API is used for models that support nothing else.
 
 Reference: https://platform.openai.com/docs/api-reference
 """
@@ -23,13 +23,13 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
+from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, SCORING_PATH, ServerScorer, open_scorer
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of, usage_of
-from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import CloudToken
-from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, finish_reason
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, finish_reason
 from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,
@@ -45,9 +45,8 @@ from mbbq_gen.providers.local.chat_format import PromptError
 SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
 """Known services → base URL; others are set by XYZ_BASE_URL."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
-_OWN_HEADERS: Final = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
-"""Known models that support the responses API only; for others, the first failure shows it."""
+"""Models that support the responses API only."""
 FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
 """OpenAI's maximum of `top_logprobs`."""
@@ -61,7 +60,8 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
         default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="service: xyz uses XYZ_API_KEY, XYZ_BASE_URL"
     )
     api: Literal["auto", "chat", "responses"] = Field(
-        default="auto", description="chat completions or the responses API; auto: as the model needs it"
+        default="auto",
+        description="chat completions or the responses API; auto: the latter for known models",
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
     reasoning_by: ReasoningParameters | None = Field(
@@ -71,11 +71,6 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
     )
     top_logprobs: int = Field(
         default=_MOST_NAMED, ge=1, description="--method first-token-logprobs: first tokens to return"
-    )
-    tokenizer: str | None = Field(
-        default=None,
-        description="--method loglikelihood at a server other than vLLM: hub id or folder of the model, for its "
-        "tokenizer and chat template",
     )
     entra: bool = Field(
         default=False, description="Azure: use tokens of Microsoft Entra (azure-identity) instead of a key"
@@ -90,7 +85,7 @@ class OpenAIProvider(ApiProvider):
     options_class = OpenAIOptions
     address = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
-    version_in_base = True
+    base_url_form = "--base-url, which mostly ends in /v1"
     no_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
     options: OpenAIOptions
 
@@ -104,29 +99,24 @@ class OpenAIProvider(ApiProvider):
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
+        if self.is_azure and not self.base_url.endswith("/openai/v1"):
+            self.query = f"?api-version={os.environ.get('OPENAI_API_VERSION') or '2024-10-21'}"
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
-        self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
+        self._at_responses = options.api == "responses" or (options.api == "auto" and is_pro)
+        methods = frozenset[Method]({"generate"} if self._at_responses else {"generate", FIRST_TOKENS})
+        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()  # checked before the first request
+        self.capabilities = replace(self.capabilities, methods=methods)
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Sampling parameters that the user did not set: neutral or server."""
         own = {"sampling": self.sampling} if self.is_own_server or options.sampling is not None else {}
-        others = options.model_dump(include={"tokenizer", "top_logprobs", "api"}, exclude_defaults=True)
+        others = options.model_dump(include={"top_logprobs", "api"}, exclude_defaults=True)
         self.own_settings = {**own, **others}
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.optional |= self._server.optional
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
-
-    def _use_api(self, *, at_responses: bool) -> None:
-        """Selects chat completions, which may return first tokens, or the responses API, which returns text only.
-
-        The user's own servers may also score prompts; this is checked before the first request.
-        """
-        self._at_responses = at_responses
-        methods = frozenset[Method]({"generate"} if at_responses else {"generate", FIRST_TOKENS})
-        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
-        self.capabilities = replace(self.capabilities, methods=methods)
 
     def find_base_url(self) -> str:
         """The base URL from options or environment, or that of the known service; on Azure, with the deployment."""
@@ -138,16 +128,11 @@ class OpenAIProvider(ApiProvider):
         return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        """As the base class; with OpenAI's organization and project, or Azure's own key header and API version."""
+    def headers(self) -> Mapping[str, str]:
+        """As the base class, or with Azure's own key header."""
         if not self.is_azure:
-            found = super().endpoint
-            named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
-            own = {header: value for header, value in named.items() if value and self.base_url == self.address}
-            return found._replace(headers={**found.headers, **own})
-        version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
-        query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
-        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "api-key": self.secret.value if self.secret else ""}, query)
+            return super().headers
+        return {**JSON_BOTH_WAYS, "api-key": self.secret.value if self.secret else ""}
 
     @property
     def path(self) -> str:
@@ -175,7 +160,7 @@ class OpenAIProvider(ApiProvider):
         """As `ApiProvider`; loglikelihoods have a URL of their own."""
         if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
             return super().url_for(request)
-        return f"{server_root(self.base_url)}{self._scorer.path}"
+        return f"{server_root(self.base_url)}{SCORING_PATH}"
 
     # --- the user's own server ---------------------------------------------------------------------------------------
 
@@ -189,8 +174,6 @@ class OpenAIProvider(ApiProvider):
             await server.recognise(self._probe)
             self.learned.optional |= server.optional
             self.context_advice = server.entry.context
-            if "repetition_penalty" in self.options.given_sampling:
-                self.option_names = {server.entry.repetition: "repetition_penalty"}
             if ignored := [name for name in server.entry.ignored if name in self.options.given_sampling]:
                 raise ProviderError(
                     f"{self.name}: {server.entry.name} does not take {ignored[0]}; leave --model-arg"
@@ -212,13 +195,13 @@ class OpenAIProvider(ApiProvider):
         return None
 
     async def check_methods(self, methods: Collection[Method]) -> None:
-        """As `Provider`; checks the server's log-probabilities of prompts, which may need a tokenizer."""
+        """As `Provider`; checks that the server returns log-probabilities of prompts."""
         if LOGLIKELIHOODS.isdisjoint(methods):
             return
         await self.prepare()
         async with self._checking:
             if self._scorer is None and self._server.is_probed:  # if not, the first request reports the failure
-                self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
+                self._scorer = await open_scorer(self, self._server, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
         """The JSON reply to a POST below the server's root; raises RejectedError if it is refused."""
@@ -272,23 +255,11 @@ class OpenAIProvider(ApiProvider):
         known = {service.base_url: service.reasoning for service in known_services().values()}
         return known.get(self.base_url, "template")
 
-    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """As `ApiProvider`; also switches to the responses API if the model requires it."""
-        if classify_error(error) != "other_api":
-            return super().adapt(error, body, request)
-        if self._at_responses or self.options.api != "auto":
-            return False
-        if request.prompt.method == FIRST_TOKENS:
-            raise self._no_first_tokens("it answers at the responses API only")
-        self._use_api(at_responses=True)
-        self.notify_once(f"{self.name} answers at the responses API only: asking there")
-        return True
-
     def runtime_info(self) -> dict[str, JsonValue]:
         """As `ApiProvider`; also the API in use, and the server with its sampling."""
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if self._scorer is not None:
-            info["scoring_used"] = self._scorer.kind
+            info["scoring_used"] = "prompt_logprobs"
             if self._scorer.merged:
                 info["questions_with_merged_tokens"] = self._scorer.merged
         if not self._server.is_probed:

@@ -17,7 +17,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
-from mbbq_gen.providers.http.credentials import ENV_VARIABLE, holds_key
+from mbbq_gen.providers.http.credentials import holds_key
 
 
 @lru_cache(maxsize=256)
@@ -40,9 +40,6 @@ _SECRET_NAME: Final = re.compile(
     r'|(?:access|auth|bearer|hf|id|refresh|session|user)?_?token)": ',
     re.IGNORECASE,
 )
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
-_OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
 class RemoteOptions(ProviderOptions):
@@ -72,10 +69,6 @@ class RemoteOptions(ProviderOptions):
     patience: float = Field(
         default=600.0, ge=0, description="seconds to wait for a service that does not answer, or asks to wait"
     )
-    headers: JsonTable = Field(
-        default_factory=dict,
-        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, an environment variable',
-    )
 
     may_change: ClassVar[frozenset[str]] = frozenset(
         {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout", "patience"}
@@ -87,18 +80,6 @@ class RemoteOptions(ProviderOptions):
         return None if value == "none" else value  # None on the command line
 
     # The following options are stored in the manifest, so they must not hold a secret.
-
-    @field_validator("headers")
-    @classmethod
-    def _check_headers(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name, text in value.items():
-            if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
-                raise ValueError(f"{name!r} can't be set")
-            if not isinstance(text, str) or re.search(r"[\r\n\x00]", text) or not text.isascii():
-                raise ValueError(f"{name}: give one line of plain text")
-            if holds_key(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
-                raise ValueError(f"{name}: keys are not written down here; put it into the environment and write $NAME")
-        return value
 
     @field_validator("extra")
     @classmethod

@@ -1,7 +1,7 @@
 """The base class of all models behind an API.
 
-A subclass defines base URL and headers (`endpoint`), requests (`path`, `body_of`) and the fields of an answer
-(`fields_of`). Rate limits, retries, adaptation of refused parameters, redaction and errors are implemented here.
+A subclass defines base URL and headers (`find_base_url`, `headers`), requests (`path`, `body_of`) and the fields of an
+answer (`fields_of`). Rate limits, retries, adaptation of refused parameters, redaction and errors are implemented here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -26,8 +25,8 @@ from mbbq_gen.providers.api.options import reasoning_parameters
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.errors import (
-    LENGTH_NAMES,
     LENGTHS,
+    TOO_LONG,
     ApiError,
     FinishReason,
     ParameterAdapter,
@@ -54,6 +53,8 @@ _REASONING_NAMES: Final = frozenset(
     {"reasoning", "reasoning_effort", "thinking", "output_config", "thinkingConfig", "chat_template_kwargs"}
 )
 """Fields of a body that set the reasoning effort."""
+_OPTIONS: Final = {"topP": "top_p", "topK": "top_k", "repeat_penalty": "repetition_penalty"}
+"""Field of a body → our option, if the names differ."""
 
 
 class ApiProvider(ApiService):
@@ -68,8 +69,6 @@ class ApiProvider(ApiService):
     """Whether servers of this kind use different names for it."""
     settings_field: ClassVar[str] = ""
     """The field of a body that holds the parameters; empty: the body itself."""
-    option_names: Mapping[str, str] = MappingProxyType({})
-    """Field of a body → our option, if the names differ."""
     context_advice: str = "set a longer context at the server"
     """Advice in the error about truncated prompts."""
     is_own_server: bool = False
@@ -83,8 +82,6 @@ class ApiProvider(ApiService):
         self.learned = ParameterAdapter(self.renames_length)
         self.own_settings: dict[str, JsonValue] = {}
         """Settings in addition to `setting_names`."""
-        self._malformed: set[str] = set()
-        """Keys of requests that were once answered with malformed JSON."""
         self._served: set[str] = set()
         self._truncation = PromptCutDetector()
         self._limiter: RateLimiter | None = None
@@ -101,7 +98,7 @@ class ApiProvider(ApiService):
     def settings(self) -> dict[str, JsonValue]:
         """The options that affect the text and have a value, and the base URL unless it is the default."""
         settings = {**self.given(*self.setting_names), **self.own_settings}
-        settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
+        settings |= {"extra": self.options.extra} if self.options.extra else {}
         return settings if self.base_url == self.default_url else {**settings, "base_url": self.base_url}
 
     def given(self, *same: str, **renamed: str) -> dict[str, JsonValue]:
@@ -223,26 +220,18 @@ class ApiProvider(ApiService):
             return failed
         body, started = self.body_of(request), time.perf_counter()
         url, data = self.url_for(request), msgspec.json.encode(body)
-        try:
-            reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
-        except TransientError as fault:
-            if fault.kind != "malformed":
-                raise
-            most = max_usage(body, self.length_names)
-            return Response(request_key=request.request_key, error=str(fault), n_attempts=number, unmetered_usage=most)
+        reply = await self.send("POST", url, data)
         seconds = round(time.perf_counter() - started, 4)
-        self.reached = True
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
         error = self.error_in(reply, payload, request)
         if self._limiter is not None:
             self._limiter.note_limits(reply.headers)
         if error is not None:
             kind = self.classify(error)
-            may_adapt = kind in {"unsupported_parameter", "other_api"}
-            if may_adapt and (self.body_of(request) != body or self.adapt(error, body, request)):
+            if kind == "unsupported_parameter" and (self.body_of(request) != body or self.adapt(error, body)):
                 raise ParametersChangedError
             if kind in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
-                raise await self.fatal_error(error, kind)
+                raise self.fatal_error(error, kind)
             return self.failure(request.request_key, error, reply.headers, n_attempts=number)
         response = self.read(request, payload, reply.headers, latency_s=seconds, n_attempts=number)
         self.answered = True
@@ -267,15 +256,8 @@ class ApiProvider(ApiService):
         return None
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """As `parse`; malformed JSON may be billed, so it is retried once, then recorded as a failure."""
-        key, sent = request.request_key, more.get("n_attempts")
-        try:
-            return self.parse(key, payload, headers, **more)
-        except TransientError as fault:
-            if fault.kind == "malformed" and key in self._malformed:
-                return Response(request_key=key, error=f"sent {sent} times, last: {fault}", n_attempts=sent)
-            self._malformed |= {key} if fault.kind == "malformed" else set()
-            raise
+        """As `parse`, for a request."""
+        return self.parse(request.request_key, payload, headers, **more)
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response for an answer's JSON, with `more` fields; raises TransientError for malformed JSON."""
@@ -294,7 +276,7 @@ class ApiProvider(ApiService):
         if kind == "content_filter":
             more["content_filter"] = self.hide(error.filter_results or error.message)
             return Response(finish_reason=kind, provider_finish_reason=self.hide(error.code) or None, **more)
-        label = f"{rule_for(error).label}: " if kind == "too_long" else ""
+        label = f"{TOO_LONG}: " if kind == "too_long" else ""
         return Response(error=f"{label}{self.error_text(error)}", **more)
 
     def is_permanent(self, status: int, payload: Any) -> bool:
@@ -306,7 +288,7 @@ class ApiProvider(ApiService):
         """As `Provider`."""
         self.learned.optional |= frozenset(names)
 
-    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
+    def adapt(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
         """Drops or renames the refused parameter from now on; returns whether that was possible.
 
         Raises ProviderError if the parameter affects the text, since the run would not be the same without it.
@@ -322,7 +304,7 @@ class ApiProvider(ApiService):
         notice, name = self.learned.learn(error, body), refused_name(error, body)
         if notice is not None:
             self.notify_once(f"{self.name} {notice}")
-        elif name is not None and not (self.answered and name in LENGTH_NAMES):  # shorter prompts may leave more room
+        elif name is not None and not (self.answered and name in LENGTHS):  # shorter prompts may leave more room
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
                 f" this setting affects the text, so it is not dropped; in a new run folder, {self.advice_for(name)}"
@@ -333,10 +315,10 @@ class ApiProvider(ApiService):
         """Advice on a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
-        name = self.option_names.get(name, name)
+        name = _OPTIONS.get(name, name)
         if name in _REASONING_NAMES:
             return "give another --reasoning-effort, or none"
-        if name in LENGTH_NAMES:
+        if name in LENGTHS:
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p"):
             return f"--model-arg {name}=none leaves it to the service"
@@ -345,16 +327,11 @@ class ApiProvider(ApiService):
 
     def _check_truncation(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server truncates prompts."""
-        usage, prompt = response.usage, request.prompt
+        prompt = request.prompt
         if prompt.method.endswith("loglikelihood"):
             return
-        is_text = response.finish_reason == "length" and prompt.method == "generate"
-        ended_early = is_text and (usage.output_tokens or 0) < self.longest_answer(request)
         size = sum([len(message.content.encode()) for message in request.messages])
-        tokens = self._truncation.add(
-            prompt.language, size, usage.input_tokens, usage.output_tokens if ended_early else None
-        )
-        if tokens:
+        if tokens := self._truncation.add(prompt.language, size, response.usage.input_tokens):
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
                 f" not see the whole question; {self.context_advice}, and start a new run folder"
@@ -364,19 +341,11 @@ class ApiProvider(ApiService):
         """Records the model of an answer, and notifies the user once of answers without text."""
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
-        words, finish = (response.text or "").strip().lower(), response.finish_reason
-        if finish == "stop" and response.reasoning and not words:
+        if response.finish_reason == "stop" and response.reasoning and not (response.text or "").strip():
             self.notify_once(
                 f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
-            )
-        elif finish == "length" and (not words or (words.startswith("<think") and "</think" not in words)):
-            reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
-            used = " (all tokens went into reasoning)" if reasoning else ""
-            self.notify_once(
-                f"{self.name}: answers are cut off before they begin{used}; raise --max-tokens (now"
-                f" {self.options.max_tokens}), or ask for less --reasoning-effort"
             )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 from pydantic import JsonValue
@@ -20,14 +19,7 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
-from mbbq_gen.providers.http.credentials import (
-    SHORTEST_KEY,
-    CloudToken,
-    SecretRedactor,
-    filled_headers,
-    find_key,
-    missing_key,
-)
+from mbbq_gen.providers.http.credentials import SHORTEST_KEY, CloudToken, SecretRedactor, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
@@ -38,7 +30,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -47,17 +39,6 @@ if TYPE_CHECKING:
 JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
     {"Content-Type": "application/json", "Accept": "application/json"}
 )
-
-
-class Endpoint(NamedTuple):
-    """Base URL and headers of a service."""
-
-    base_url: str
-    """Without trailing slash and secrets."""
-    headers: Mapping[str, str]
-    """Headers of every request. They hold the key, so they must not be stored."""
-    query: str = ""
-    """Query of every URL, such as `?api-version=2024-10-21`."""
 
 
 class ApiService(Provider):
@@ -73,10 +54,12 @@ class ApiService(Provider):
     """Environment variables that may hold the key."""
     models_path: str = "/models"
     """Empty if the service does not list its models."""
+    query: str = ""
+    """Query of every URL, such as `?api-version=2024-10-21`."""
     cloud: CloudToken | None = None
     """Cloud credentials, used instead of a key."""
-    version_in_base: ClassVar[bool | None] = None
-    """Whether base URLs end with a version such as /v1; None: unknown."""
+    base_url_form: ClassVar[str] = "the address"
+    """What to check where a base URL does not work."""
     no_temperature: ClassVar[re.Pattern[str] | None] = None
     """Names of models without a temperature: by default it is neither sent nor part of the settings."""
     reached = False
@@ -96,11 +79,9 @@ class ApiService(Provider):
         self.needs_key = self.base_url == self.address
         """Whether the server requires a key."""
         self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
-        self.user_headers, others = filled_headers(options.headers)
-        self._secrets = [*filter(None, (self.secret, *others))]
-        for known in self._secrets:
-            if len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
-                raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
+        key = self.secret
+        if key is not None and len(key.value) >= SHORTEST_KEY and key.value in f"{model} {options.extra}":
+            raise UsageError(f"the model's name or option extra holds the key in {key.origin}: leave it out")
         self._context = ExecutionContext()
         self._notified: set[str] = set()
         self._transport: Transport | None = None
@@ -123,7 +104,8 @@ class ApiService(Provider):
         if self.cloud is not None:
             self.cloud.check(self.name)
         elif self.secret is None and self.needs_key:
-            raise missing_key(self.name, self.key_variables)
+            give = "or give --api-key-env NAME or --api-key-file FILE"
+            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, {give}")
 
     @property
     @abstractmethod
@@ -131,15 +113,19 @@ class ApiService(Provider):
         """Path below the base URL for requests to the model."""
 
     @cached_property
-    def endpoint(self) -> Endpoint:
-        """Base URL and headers of the service, here with a Bearer key."""
-        key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
-        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
+    def root(self) -> str:
+        """The URL below which all paths are."""
+        return self.base_url
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of every request, here with a Bearer key. They must not be stored."""
+        return {**JSON_BOTH_WAYS, **({"Authorization": f"Bearer {self.secret.value}"} if self.secret else {})}
 
     @cached_property
     def redactor(self) -> SecretRedactor:
         """Redacts the keys in replies."""
-        return SecretRedactor([secret.value for secret in self._secrets], self.endpoint.headers)
+        return SecretRedactor([] if self.secret is None else [self.secret.value], self.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value from a service, without keys."""
@@ -162,19 +148,13 @@ class ApiService(Provider):
 
     def url(self, path: str) -> str:
         """The URL of a path."""
-        query = self.endpoint.query
-        return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
-
-    @cached_property
-    def fixed_headers(self) -> Mapping[str, str]:
-        """The headers of every request: the endpoint's and the user's."""
-        return {**self.endpoint.headers, **self.user_headers}
+        return f"{self.root}{path}{self.query.replace('?', '&') if '?' in path else self.query}"
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a cloud token if one is used."""
         if self.cloud is None:
-            return self.fixed_headers
-        kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
+            return self.headers
+        kept = {name: value for name, value in self.headers.items() if name != "api-key"}
         return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
     def notify_once(self, text: str) -> None:
@@ -221,7 +201,7 @@ class ApiService(Provider):
                 error = reply.error
                 kind = self.classify(error, with_pages=True)
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
-                    raise await self.fatal_error(error, kind)
+                    raise self.fatal_error(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.error_text(error)}", error)
             except TransientError as fault:
                 if not repeat:
@@ -253,8 +233,9 @@ class ApiService(Provider):
             why = service_error(200, listed).text
         except (RejectedError, TransientError) as error:
             why = str(error)
-        then = f"; {advice}" if (advice := base_url_advice(self.base_url, self.version_in_base)) else ""
-        raise ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
+        raise ProviderError(
+            f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
+        )
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
@@ -268,26 +249,28 @@ class ApiService(Provider):
         Once the model has answered, a proxy's page and a 403 without a reason are transient. `with_pages`: web pages
         always are.
         """
-        kind, rule = classify_error(error), rule_for(error)
+        kind = classify_error(error)
         is_transient = kind == "transient" or (error.is_page and with_pages)
         if self.answered and kind in {"key", "not_the_service"}:
-            is_transient = kind == "not_the_service" or (error.status == 403 and rule.is_by_status)
+            is_transient = kind == "not_the_service" or (error.status == 403 and rule_for(error).is_by_status)
         if not is_transient:
             return kind
-        text = self.error_text(error)
-        if error.is_page:
-            text = f"a web page instead of an answer: {text}"
-        if rule.is_loading:
-            self.notify_once(f"{self.name}: {rule.label}; waiting up to two minutes ({text})")
+        text = f"{'a web page instead of an answer: ' if error.is_page else ''}{self.error_text(error)}"
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
         raise TransientError("rate" if is_rate else "server", text, error.pause, error.status)
 
-    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+    def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """The error that ends the run, by the class of a failure."""
         words, at = self.error_text(error), self.base_url
         match kind:
+            case "not_the_service" if error.redirect is not None:
+                target = self.hide(error.redirect)
+                line = f"{at} redirects to {target} ({error.status}): keys do not follow; give the right --base-url"
+            case "not_the_service" if error.is_page:
+                line = f"{at} answers with a web page ({self.hide(error.text)}, {error.status}); check"
+                line = f"{line} {self.base_url_form}, and what stands between here and there"
             case "not_the_service":
-                line = f"{at} {self._other_reply(error)}"
+                line = f"{at} has no such address: {words}; check {self.base_url_form}"
             case "key" if self.secret is not None:
                 line = f"{at} refuses the key in {self.secret.origin}: {words}"
             case "key":
@@ -297,34 +280,7 @@ class ApiService(Provider):
                 kept = "received responses are kept; continue later with the same command"
                 line = f"the quota is exhausted at {at}: {words}; {kept}"
             case "other_api":
-                line = f"does not answer at this API: {words}; use another model or api=auto"
+                line = f"does not answer at this API: {words}; give --model-arg api=responses, or another model"
             case _:
-                line = f"no such {await self._missing_model(f'at {at}: {words}', error)}"
+                line = f"no such model at {at}: {words}; check the model's name, and {self.base_url_form}"
         return ProviderError(f"{self.name}: {line}")
-
-    def _other_reply(self, error: ApiError) -> str:
-        """Text and advice for a redirect, a web page, or an unknown path."""
-        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
-        advice = advice or "check the base URL, and what stands between here and there"
-        if error.redirect is not None:
-            moved = error.redirect.removesuffix(self.url(self.path).split("?")[0].removeprefix(self.base_url))
-            if moved.startswith(("http://", "https://")) and moved not in {self.base_url, error.redirect}:
-                advice = f"give --base-url {moved}"
-            target = self.hide(error.redirect)
-            return f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
-        if error.is_page:
-            page = f"{self.hide(error.text)}, {error.status}"
-            return f"answers with a web page ({page}), which no model wrote: {advice}"
-        return f"has no such address: {self.error_text(error)}; {advice}"
-
-    async def _missing_model(self, reply: str, error: ApiError) -> str:
-        """Text and advice for a missing path or model, with similar names of models."""
-        names: list[str] = []
-        with suppress(TransientError, ProviderError):
-            names = await self.list_models() if self.models_path else []
-        if not names and (advice := base_url_advice(self.base_url, self.version_in_base, error.message)):
-            return f"address or model {reply}; {advice}"
-        if self.model in names:
-            return f"model {reply}; the service lists it, so it is not loaded there, or this key may not use it"
-        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
-        return f"model {reply}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")

@@ -1,15 +1,14 @@
 """Finds API keys, fetches cloud tokens, and redacts secrets in replies before they are read or stored.
 
-A key is redacted in every form in which services and proxies may repeat it: plain, escaped, percent-encoded, in base64
-(at any offset), in hexadecimal, and truncated in its second half. Other keys are recognised by their prefix, and are
-redacted only in messages of services: answers are never changed by a heuristic.
+A key is redacted in the forms in which services and proxies repeat it: plain, escaped, percent-encoded, in base64 (at
+any offset), and truncated in its second half. Other keys are recognised by their prefix, and are redacted only in
+messages of services: answers are never changed by a heuristic.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import html
 import json
 import math
 import os
@@ -151,14 +150,11 @@ def redact_input(text: str) -> str:
 
 def _forms(secret: str) -> Iterator[str]:
     """The encodings of a secret."""
-    raw = secret.encode()
-    for plain in {secret, secret.lower(), secret.upper()}:
+    for plain in {secret, secret.lower()}:
         quoted = (quote(plain, safe=""), quote(plain), quote_plus(plain))
-        yield from (plain, html.escape(plain), *quoted, json.dumps(plain)[1:-1])
+        yield from (plain, json.dumps(plain)[1:-1], *quoted)
         yield from (_PERCENT.sub(lambda found: found.group().lower(), text) for text in quoted)
-        yield json.dumps(plain, ensure_ascii=False)[1:-1]
-    percent = "".join(f"%{byte:02X}" for byte in raw)
-    yield from (percent, percent.lower(), raw.hex(), raw.hex().upper())
+    raw = secret.encode()
     for before in range(3):  # base64 depends on the offset modulo 3 bytes
         encoded = base64.b64encode(bytes(before) + raw).decode()
         whole = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
@@ -215,11 +211,6 @@ def _checked_key(value: str, where: str, origin: str) -> Secret:
     if len(key.split()) != 1 or not (key.isascii() and key.isprintable()):
         raise UsageError(f"{where}: must contain only the key, without blanks, line breaks or special characters")
     return Secret(key, origin)
-
-
-def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
-    """The error for a service whose key is missing."""
-    return UsageError(f"{kind}: no key; set {variables[0]}, or give --api-key-env NAME or --api-key-file FILE")
 
 
 class CloudToken:
@@ -298,20 +289,3 @@ def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> t
     prefix = "" if region in (None, "global") else f"{region}-"
     path = f"/projects/{project}/locations/{region or 'global'}"
     return (VERTEX.replace("//", f"//{prefix}"), path) if project else None
-
-
-ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
-
-
-def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Secret]]:
-    """The headers with their variables filled in, and those secrets; raises UsageError if a variable is unset."""
-    secrets: dict[str, Secret] = {}
-    for name in dict.fromkeys(name for text in headers.values() for name in ENV_VARIABLE.findall(str(text))):
-        value = os.environ.get(name, "").strip()
-        if not value or not (value.isascii() and value.isprintable()):
-            raise UsageError(f"option headers: {name}: set this environment variable to one line of plain text")
-        secrets[name] = Secret(value, name)
-    filled = {
-        name: ENV_VARIABLE.sub(lambda found: secrets[found[1]].value, str(text)) for name, text in headers.items()
-    }
-    return filled, list(secrets.values())

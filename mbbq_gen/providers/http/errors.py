@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from http.client import responses
 from pathlib import Path
@@ -40,6 +39,8 @@ ErrorClass = Literal[
     "quota_exhausted",  # no credit or quota left
     "failed",  # this request can't be answered
 ]
+TOO_LONG: Final = "too long for the context window"
+"""Beginning of the recorded error of such a prompt."""
 _LOST: Final = frozenset({"timeout", "broken", "malformed"})
 _GATEWAY: Final = frozenset({408, 502, 504, *range(520, 528)})
 """Statuses of gateways that did not wait for the service's answer."""
@@ -140,7 +141,7 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         code=" ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code),
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
-        pause=_pause_of(status, known, payload, message),
+        pause=_pause_of(status, known, payload),
         is_page=page,
         redirect=redirect,
     )
@@ -151,50 +152,19 @@ def _one_line(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-_FIELD: Final = re.compile(r'"([\w-]+)": (?:"([^"]*)"|([\d.]+))')
-_RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
-_WAIT_TEXT: Final = re.compile(
-    r"(?:try again|retry(?:ing)?|resets?|available(?: again)?|wait)(?: after| in| for| at)?:? "
-    r"(?:(?P<moment>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
-    r"|(?P<compact>(?:\d+(?:\.\d+)?(?:ms|[smhd])){1,4})\b"
-    r"|(?P<number>\d+(?:\.\d+)?) ?(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?|days?)\b)",
-    re.IGNORECASE,
-)
+_WAIT_FIELD: Final = re.compile(r'"(?:retryDelay|retry_after|retryAfter)": "?([\d.]+s?)\b')
+"""A waiting time in a body, of Gemini and of routers."""
 
 
-def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
-    """Seconds to wait after a failure: from Retry-After, fields of the body, its text, or reset headers."""
-    now = parse_date(headers.get("date", "")) or datetime.now(UTC)  # dates refer to the service's clock
+def _pause_of(status: int, headers: Mapping[str, str], payload: Any) -> float | None:
+    """Seconds to wait after a failure: from Retry-After, or a field of the body."""
     if (milliseconds := parse_seconds(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
-    seconds = parse_seconds(headers.get("retry-after", ""), now)
-    if seconds is not None or (status != 429 and status < 500):
-        return seconds
-    waits: list[float] = []
-    units = error_table().wait_fields
-    for name, text, number in _FIELD.findall(json.dumps(payload)):  # at any depth; routers put headers there too
-        if name in units and (seconds := _seconds_until(text or number, now)) is not None:
-            waits.append(seconds * units[name])
-    if not waits and (words := _WAIT_TEXT.search(message)):
-        text = words["moment"] or words["compact"]
-        if text is None:  # "20 seconds" → "20s"
-            unit = words["unit"].lower()
-            text = f"{words['number']}{'ms' if unit.startswith('milli') else unit[0]}"
-        return _seconds_until(text, now)
-    for name in headers if not waits else ():
-        left = parse_seconds(headers.get(name.replace("reset", "remaining"), "0"))
-        if left == 0 and _RESET_HEADER.fullmatch(name) and (seconds := _seconds_until(headers[name], now)) is not None:
-            waits.append(seconds)
-    return max(waits, default=None)
-
-
-def _seconds_until(text: str, now: datetime) -> float | None:
-    """Seconds from a duration, a date, or a moment in seconds or milliseconds since 1970."""
-    seconds = parse_seconds(text, now)
-    if seconds is None or seconds < 1e9:
-        return seconds
-    moment = seconds / 1000 if seconds > 1e11 else seconds
-    return max(0.0, moment - now.timestamp()) if moment < 1e11 else None
+    seconds = parse_seconds(headers.get("retry-after", ""), parse_date(headers.get("date", "")))
+    if seconds is None and (status == 429 or status >= 500):
+        found = _WAIT_FIELD.search(json.dumps(payload))  # at any depth
+        return parse_seconds(found[1]) if found else None
+    return seconds
 
 
 _TOO_LARGE: Final = re.compile(
@@ -223,8 +193,6 @@ class ErrorRule:
     pause: bool | None = None
     flagged: bool = False
     setting: str | None = None
-    is_loading: bool = False
-    label: str | None = None
 
     def matches(self, error: ApiError) -> bool:
         """Whether an error matches all conditions."""
@@ -249,8 +217,6 @@ class ErrorTable(NamedTuple):
     rules: tuple[ErrorRule, ...]
     """The first that matches is used."""
     finish_reasons: Mapping[str, str]
-    wait_fields: Mapping[str, float]
-    """Field of a body with a waiting time → its unit in seconds."""
     recorded: Mapping[str, str]
     """Kind of a failure without a status → regular expression for its recorded line."""
 
@@ -266,7 +232,7 @@ def error_table() -> ErrorTable:
         given |= {name: re.compile(given[name], re.IGNORECASE) for name in patterns}
         rules.append(ErrorRule(kind=row["class"], **given))
     reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
-    return ErrorTable(tuple(rules), reasons, content["wait_fields"], content["recorded"])
+    return ErrorTable(tuple(rules), reasons, content["recorded"])
 
 
 def rule_for(error: ApiError) -> ErrorRule:
@@ -295,10 +261,9 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
 
 
 def failure_kind(line: str) -> str:
-    """The kind of a recorded failure: a label of the table, an HTTP status, or a word."""
-    for rule in error_table().rules:
-        if rule.label is not None and rule.label in line:
-            return rule.label
+    """The kind of a recorded failure: too long for the context window, an HTTP status, or a word."""
+    if TOO_LONG in line:
+        return TOO_LONG
     if found := re.findall(r"\((\d{3})\)", line):
         return f"HTTP {found[-1]}"
     return next((kind for kind, text in error_table().recorded.items() if re.search(text, line, re.I)), "other")
@@ -306,14 +271,13 @@ def failure_kind(line: str) -> str:
 
 # --- parameters of requests ----------------------------------------------------------------------------------------
 
-LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
-"""Services' names for the maximum tokens of an answer."""
 _OTHER_LENGTH: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 """Refused name → the name that is sent instead."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
 """Parameters that do not affect the text, so they may be dropped."""
 LENGTHS: Final = frozenset(
-    {*LENGTH_NAMES, "max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
+    {"max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"}
+    | {"max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
 )
 """Names for the maximum tokens of an answer, at any depth of a body."""
 _CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})

@@ -1,12 +1,6 @@
 """Limits on requests to a service: concurrency, requests and tokens per minute, outages.
 
-    AdaptiveConcurrency   starts low, grows with the throughput, halves on failures (AIMD)
-    ServiceGate           a circuit breaker: closed by an outage, opened by a successful probe
-    RateLimits            the user's limits of requests and tokens per minute
-    HeaderRateLimit       the service's own limit, from the headers of its replies
-    RateLimiter           all of them for one service
-
-No package on PyPI had the first two for asyncio: docs/decisions/0029-outages-and-concurrency.md.
+No package on PyPI had the first and the last for asyncio: docs/decisions/0029-outages-and-concurrency.md.
 """
 
 from __future__ import annotations
@@ -14,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -28,13 +21,10 @@ Clock = Callable[[], float]
 
 _TOLERATED: Final = 0.1
 """Share of failed requests, beyond the first two, that does not lower the concurrency."""
-_GAIN: Final = 0.08
-"""Growth of the throughput, relative to that of the concurrency, that justifies the latter; at least 10 %."""
-_FAST: Final = 8.0
-_SLOW: Final = 1.5
-"""Growth factors of the concurrency before and after it was first too high."""
-_HOLD: Final = 4
-"""Rounds without growth after a growth that did not raise the throughput."""
+_GAIN: Final = 0.1
+"""Growth of the throughput, relative to that of the concurrency, that justifies the latter."""
+_FAST: Final = 4.0
+"""Growth factor of the concurrency until it was first too high."""
 
 
 def initial_concurrency(url: str) -> int:
@@ -44,31 +34,33 @@ def initial_concurrency(url: str) -> int:
 
 
 class AdaptiveConcurrency:
-    """Limits concurrent requests, and adapts the limit to the service's throughput.
+    """Limits concurrent requests, and adapts the limit to the service, as TCP does (slow start, then AIMD).
 
     A round ends when as many of its requests as the limit are answered. Its throughput is limit / mean latency
-    (Little's law). A higher limit is kept if the throughput grew with it. The limit stays so low that answers take at
-    most half of the timeout if the throughput does not grow.
+    (Little's law). The limit grows fourfold each round while the throughput grows with it; where it does not, the
+    previous limit is kept. Too many failures halve it; above that, it grows by one each round. It stays so low that
+    answers take at most half of the timeout.
     """
 
     def __init__(self, most: int, start: int | None = None, timeout: float = math.inf) -> None:
         self.most = most
+        """The highest limit: the user's, or one beyond which the throughput did not grow."""
         self._start = float(min(most, start or most))
         self._timeout = timeout
         self.is_open = False
         """Whether the first answer has arrived; until then the limit is 1."""
-        self._limit = 1.0
         self.in_use = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._freed = asyncio.Event()
         self.round = 0
         """Number of the round; each request belongs to the round in which it was sent."""
-        self._base = 1.0, 0.0  # the last limit that raised the throughput, and its throughput
-        self._factor, self._hold = _FAST, 0
-        self._too_many = math.inf
-        """The limit at which too many requests failed; growth is fast up to half of it, then slow."""
-        self._is_new = True
-        """Whether an answer has arrived since then; all failures of an outage count as one."""
-        self._begin_round(1.0)
+        self._threshold = math.inf
+        """Half of the limit at which too many requests failed: growth is fast below it, then slow."""
+        self._before: tuple[float, float] | None = None
+        """Limit and throughput of the previous round, if the limit has grown fast since."""
+        self._limit, self._seconds = 1.0, 0.0
+        self._answered = self._failed = 0
+        self._was_full = False
+        """Whether all slots were in use at some time in this round."""
 
     @property
     def limit(self) -> int:
@@ -83,28 +75,21 @@ class AdaptiveConcurrency:
 
     def restart(self) -> None:
         """Starts again with the initial concurrency."""
-        first = min(self._start, self._too_many / 2)
-        self._base, self._factor, self._hold = (first, 0.0), _FAST, 0 if math.isinf(self._too_many) else _HOLD
-        self._begin_round(first)
+        self._before = None
+        self._begin_round(min(self._start, self._threshold))
 
     async def acquire(self) -> None:
         """Waits for a slot."""
-        if self.in_use < self.limit and not self._waiting:
-            self._use()
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()
-            raise
+        while self.in_use >= self.limit:
+            self._freed.clear()
+            await self._freed.wait()
+        self.in_use += 1
+        self._was_full = self._was_full or self.in_use >= self.limit
 
     def release(self) -> None:
         """Releases a slot."""
         self.in_use -= 1
-        self._wake()
+        self._freed.set()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
         """Adapts the limit to an answer or a transient failure of a round, after so many seconds."""
@@ -114,62 +99,45 @@ class AdaptiveConcurrency:
             return
         if fault is None:
             self._answered += 1
-            self._is_new = True
             self._seconds += seconds
             if self._answered >= self.limit:
-                self._adapt(self._seconds / self._answered)
+                self._begin_round(self._next_limit(self._seconds / self._answered))
             return
         self._failed += 1
         # requests in flight count too: refusals arrive at once, answers later
         if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
-            self._too_many = self._limit if self._is_new else self._too_many
-            self._is_new, self._hold = False, _HOLD
-            self._base = self._limit / 2, 0.0
-            self._begin_round(self._limit / 2)
+            self._threshold, self._before = max(1.0, self._limit / 2), None
+            self._begin_round(self._threshold)
 
-    def _adapt(self, latency: float) -> None:
-        """Ends a round with this mean latency in seconds, and sets the limit of the next one."""
-        limit, (base, base_throughput) = self._limit, self._base
-        throughput = limit / max(latency, 1e-6)
-        if latency > self._timeout / 2:
-            self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
-        elif self._full and limit > base and throughput < base_throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
-            self._factor, self._hold, limit = _SLOW, _HOLD, base
-        elif self._full:
-            self._base, self._hold = (limit, throughput), max(0, self._hold - 1)
-            room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
-            factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
-            if limit < half and factor > 1.2:
-                limit = min(limit * factor, half)
-            elif factor > 1.2 and not self._hold:
-                limit, self._hold = max(limit + 1, limit * min(factor, _SLOW)), _HOLD if limit > half else 0
-        self._begin_round(limit)
+    def _next_limit(self, latency: float) -> float:
+        """The limit after a round with this mean latency in seconds."""
+        limit, before, room = self._limit, self._before, self._timeout / 2 / max(latency, 1e-6)
+        throughput, self._before = limit / max(latency, 1e-6), None
+        if room < 1:
+            self._threshold = limit * 0.7
+            return self._threshold
+        if before is not None and throughput < before[1] * (1 + _GAIN * (limit / before[0] - 1)):
+            self.most = int(before[0])
+            return before[0]
+        if not self._was_full:
+            return limit
+        if limit < self._threshold:
+            self._before = limit, throughput
+            return min(limit * min(_FAST, room), self._threshold)
+        return limit + 1
 
     def _begin_round(self, limit: float) -> None:
         self._limit = min(float(self.most), max(1.0, limit))
         self.round += 1
         self._answered = self._failed = 0
         self._seconds = 0.0
-        self._full = self.in_use >= self.limit
-        self._wake()
-
-    def _use(self) -> None:
-        self.in_use += 1
-        self._full = self._full or self.in_use >= self.limit
-
-    def _wake(self) -> None:
-        while self._waiting and self.in_use < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._use()
-                turn.set_result(None)
+        self._was_full = self.in_use >= self.limit
+        self._freed.set()
 
 
 _FIRST_INTERVAL: Final = 0.25
 _LONGEST_INTERVAL: Final = 30.0
 """Seconds between two probes: at first, and at most."""
-_SLOW_ANSWER: Final = 1.0
-"""Seconds after the start of an outage; later answers to earlier requests end it."""
 _INTERVAL: Final = 0.1
 """Time between two probes, as a share of the outage so far."""
 LONG_PAUSE: Final = 10.0
@@ -204,7 +172,7 @@ class ServiceGate:
         """Key of each request that failed since the last answer → time of its first failure."""
         self._closed_at: float | None = None
         self._next_probe = 0.0
-        self._reason, self._kind = "", ""
+        self._reason = ""
         self._is_notified = False
         self._changed = asyncio.Event()
 
@@ -232,18 +200,12 @@ class ServiceGate:
                 await asyncio.wait_for(self._changed.wait(), min(pause, patience - outage + 0.01))
 
     def answered(self, sent_at: float) -> bool:
-        """Records an answer; returns whether it ended an outage.
-
-        An answer to a request from before the outage ends it only if the outage was a rate limit.
-        """
+        """Records an answer; returns whether it ended an outage. Answers to earlier requests say nothing about it."""
         self.last_answer = now = self.clock()
         self.last_sent = max(self.last_sent, sent_at)
         was_closed = self._closed_at is not None
-        if self._closed_at is not None and sent_at < self._closed_at:
-            if self._kind != "rate" or now < self._closed_at + _SLOW_ANSWER:
-                return False
-        elif self._failed and sent_at < next(iter(self._failed.values())):
-            return False  # sent before the first failure: it says nothing about the present state
+        if sent_at < (next(iter(self._failed.values()), -math.inf) if self._closed_at is None else self._closed_at):
+            return False
         if self._is_notified:
             self._notify(f"answers again after {duration(now - min(self._failed.values()))}")
         self._closed_at, self._is_notified = None, False
@@ -253,7 +215,7 @@ class ServiceGate:
 
     def failed(self, request_key: str, fault: TransientError, enough: int) -> None:
         """Records a failure; `enough` different requests that fail without an answer in between close the gate."""
-        now, self._reason, self._kind = self.clock(), str(fault), fault.kind
+        now, self._reason = self.clock(), str(fault)
         self._failed.setdefault(request_key, now)
         if self._closed_at is None and len(self._failed) >= enough:
             self._closed_at, self._next_probe = now, now + _FIRST_INTERVAL
@@ -268,98 +230,51 @@ class ServiceGate:
         return self._reason, max(0.0, self._next_probe - self.clock())
 
 
-_HELD: Final = 60.5
-"""Length of the window in seconds: a minute, and the time that a request needs to reach the service."""
-_BIN: Final = 0.1
-_KNOWN: Final = 0.995
-"""Share of the token limit that is used, since the tokens of requests in flight are estimates."""
 _CHECK_AGAIN: Final = 0.25
 """Seconds between two checks of a limit, since answers may return tokens."""
-_LONGEST_WAIT: Final = 60.0
+_USED: Final = 0.925
+"""Share of the user's limits that is used: bursts and wrong estimates must not pass a limit in any 60 seconds."""
+_RECENT: Final = 50
+"""Number of answers whose mean tokens are the estimate of the next request."""
 _LOW: Final = 0.2
-"""Share of a service's budget below which requests are no faster than its refill."""
+"""Share of a service's limit below which requests are no faster than its refill."""
 _SAFETY: Final = 0.95
 """Share of that rate that is used."""
 
 
-class MinuteWindow:
+class TokenBucket:
     """A limit of units in any 60 seconds, spread evenly; reserved by an estimate, corrected by the answer."""
 
-    def __init__(self, limit: float, clock: Clock = time.monotonic) -> None:
-        self._limit = limit
-        self._rate = limit / 57
+    def __init__(self, limit: float, clock: Clock) -> None:
+        self._rate = limit * _USED / 60
         self._level = self._burst = limit / 100
-        """Units that may be sent in a burst."""
-        self._most = limit / 20
+        """Units that may be sent at once."""
+        self._most = limit / 40
         """Maximum of unused units."""
-        self._clock, self._at, self._sum = clock, clock(), 0.0
-        self._bins: deque[list[float]] = deque()
-        """Units per tenth of a second: [end of the bin, units]."""
+        self._clock, self._at = clock, clock()
 
     def take(self, units: float) -> float:
         """Takes units and returns 0; if they are not available, takes none and returns the seconds to wait."""
         now = self._clock()
         self._level = min(self._most, self._level + (now - self._at) * self._rate)
         self._at = now
-        while self._bins and self._bins[0][0] <= now - _HELD:
-            self._sum -= self._bins.popleft()[1]
-        if self._bins and self._sum + units > self._limit:
-            return max(0.01, self._bins[0][0] + _HELD - now)
-        if self._level < min(units, self._burst):
-            return max(0.001, (min(units, self._burst) - self._level) / self._rate)
+        missing = min(units, self._burst) - self._level
+        if missing > 0:
+            return max(0.001, missing / self._rate)
         self._level -= units
-        self._sum += units
-        if self._bins and self._bins[-1][0] >= now:
-            self._bins[-1][1] += units
-        else:
-            self._bins.append([now + _BIN, units])
         return 0.0
 
-    def correct(self, units: float, age: float) -> None:
-        """Returns unused units that were taken `age` seconds ago; negative if too few were taken."""
+    def correct(self, units: float) -> None:
+        """Returns unused units; negative if too few were taken."""
         self._level = min(self._most, self._level + units)
-        taken_at = self._clock() - age
-        for entry in self._bins:
-            if entry[0] >= taken_at:
-                entry[1] -= units
-                self._sum -= units
-                return
-
-
-class HeaderRateLimit:
-    """The service's own limit, from its headers; no waiting while enough units are left."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
-        self._rate = self._level = self._at = 0.0
-        self._tight = False
-
-    def update(self, limit: float, remaining: float, reset: float, under_way: float) -> None:
-        """Updates limit, remaining units, seconds until the budget is full, and units of requests in flight.
-
-        The limit may be per minute or per day; the lower of both refill rates is used.
-        """
-        self._tight = remaining < limit * _LOW and reset > 0 and limit > 0
-        if self._tight:
-            self._rate = _SAFETY * min((limit - remaining) / reset, limit / 60)
-        self._level, self._at = remaining - under_way, self._clock()
-
-    def reserve(self, units: float) -> float:
-        """Takes units and returns the seconds to wait."""
-        if not self._tight:
-            return 0.0
-        now = self._clock()
-        self._level += (now - self._at) * self._rate - units
-        self._at = now
-        return min(_LONGEST_WAIT, max(0.0, -self._level / self._rate))
 
 
 class RateLimits:
     """The user's limits of requests and tokens per minute; both are optional."""
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock = time.monotonic) -> None:
-        self._requests = MinuteWindow(rpm, clock) if rpm else None
-        self._tokens = MinuteWindow(tpm * _KNOWN, clock) if tpm else None
+        self._requests = TokenBucket(rpm, clock) if rpm else None
+        self._tokens = TokenBucket(tpm, clock) if tpm else None
 
     def take(self, tokens: float) -> float:
         """Takes a request with these tokens and returns 0, or takes nothing and returns the seconds to wait."""
@@ -367,14 +282,49 @@ class RateLimits:
         if self._tokens is not None and (wait := self._tokens.take(tokens)) > 0:
             return wait
         wait = 0.0 if self._requests is None else self._requests.take(1)
-        if wait > 0 and self._tokens is not None:
-            self._tokens.correct(tokens, 0.0)
+        if wait > 0:
+            self.correct(tokens)
         return wait
 
-    def correct(self, tokens: float, age: float) -> None:
-        """Returns unused tokens that were taken `age` seconds ago; negative if too few were taken."""
+    def correct(self, tokens: float) -> None:
+        """Returns unused tokens; negative if too few were taken."""
         if self._tokens is not None:
-            self._tokens.correct(tokens, age)
+            self._tokens.correct(tokens)
+
+
+class HeaderRateLimit:
+    """The service's own limit, from the headers of OpenAI or Anthropic; no waiting while enough units are left."""
+
+    def __init__(self, unit: str, clock: Clock = time.monotonic) -> None:
+        """`unit`: requests or tokens."""
+        self._names = (f"x-ratelimit-{{}}-{unit}", f"anthropic-ratelimit-{unit}-{{}}")
+        self._clock = clock
+        self._rate = self._level = self._at = 0.0
+        """Units per second; 0: no limit. Units left at the time `_at`."""
+
+    def update(self, headers: Mapping[str, str]) -> None:
+        """Reads limit, remaining units and reset.
+
+        The limit may be per minute or per day; the lower of both refill rates is used.
+        """
+        name = next((name for name in self._names if name.format("limit") in headers), None)
+        if name is None:
+            return
+        now, fields = parse_date(headers.get("date", "")), ("limit", "remaining", "reset")
+        limit, remaining, reset = (parse_seconds(headers.get(name.format(field), ""), now) for field in fields)
+        if limit and reset and remaining is not None:
+            is_low = remaining < limit * _LOW
+            self._rate = _SAFETY * min((limit - remaining) / reset, limit / 60) if is_low else 0.0
+            self._level, self._at = remaining, self._clock()
+
+    def reserve(self, units: float) -> float:
+        """Takes units and returns the seconds to wait."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        self._level += (now - self._at) * self._rate - units
+        self._at = now
+        return min(60.0, max(0.0, -self._level / self._rate))
 
 
 class Ticket(NamedTuple):
@@ -391,28 +341,34 @@ class RateLimiter:
 
     def __init__(self, slots: AdaptiveConcurrency, gate: ServiceGate, limits: RateLimits | SharedRateLimits) -> None:
         self.slots, self.gate, self._limits = slots, gate, limits
-        self._service = {"requests": HeaderRateLimit(), "tokens": HeaderRateLimit()}
+        self._service = {"requests": HeaderRateLimit("requests"), "tokens": HeaderRateLimit("tokens")}
         self._turn = asyncio.Lock()
-        self._free_at = 0.0
-        """When the limits admit the next request."""
+        self._mean: float | None = None
+        """Mean tokens of the latest answers, input and output; None: there is none."""
 
-    async def enter(self, tokens: float) -> Ticket:
-        """Waits until a request with these tokens may be sent, or raises OutageError; `slots.release` must follow."""
+    def estimate(self, most: float) -> float:
+        """Tokens of a request with at `most` so many."""
+        return most if self._mean is None else min(most, self._mean)
+
+    async def enter(self, most: float) -> Ticket:
+        """Waits until a request with at `most` so many tokens may be sent; `slots.release` must follow.
+
+        Raises OutageError if the service does not answer for too long.
+        """
         await self.slots.acquire()
+        tokens = self.estimate(most)
         try:
             async with self._turn:
                 if self.gate.is_closed:
                     await self.gate.enter()
                 wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
                 if wait > 0:
-                    self._free_at = time.monotonic() + wait
                     await asyncio.sleep(wait)
                 while True:
                     taken = self._limits.take(tokens)
                     wait = taken if isinstance(taken, float) else await taken
                     if wait <= 0:
                         break
-                    self._free_at = time.monotonic() + wait
                     await asyncio.sleep(min(wait, _CHECK_AGAIN))
         except BaseException:
             self.slots.release()
@@ -421,7 +377,8 @@ class RateLimiter:
 
     def note_answer(self, ticket: Ticket, seconds: float, tokens: float) -> None:
         """Records the seconds and tokens of an answer."""
-        self._limits.correct(ticket.tokens - tokens, time.monotonic() - ticket.sent_at)
+        self._mean = tokens if self._mean is None else self._mean + (tokens - self._mean) / _RECENT
+        self._limits.correct(ticket.tokens - tokens)
         if self.gate.answered(ticket.sent_at):
             self.slots.restart()
         self.slots.open()
@@ -429,27 +386,12 @@ class RateLimiter:
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
         """Records the service's own limits from the headers of a reply."""
-        for unit, budget in self._service.items():
-            if (left := rate_limit(headers, unit)) is not None:
-                budget.update(*left, self.slots.in_use if unit == "requests" else 0.0)
+        self._service["requests"].update(headers)
+        self._service["tokens"].update(headers)
 
     def status(self) -> str:
         """Number of requests in flight, or why none is sent and for how long."""
         pause = self.gate.pause()
         if pause is not None and pause[1] + 1 >= LONG_PAUSE:
             return f"{pause[0]}: next try in {duration(pause[1])}"
-        limited = self._free_at - time.monotonic()
-        if limited >= LONG_PAUSE:
-            return f"rate limit: next request in {duration(limited)}"
         return f"{self.slots.in_use} at a time"
-
-
-def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
-    """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; or None."""
-    for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
-        if (limit := headers.get(f"{before}limit{after}")) is not None:
-            seconds = parse_seconds(headers.get(f"{before}reset{after}", ""), parse_date(headers.get("date", "")))
-            with suppress(ValueError):
-                remaining = float(headers.get(f"{before}remaining{after}", ""))
-                return None if seconds is None else (float(limit), remaining, seconds)
-    return None

@@ -1,13 +1,11 @@
-"""Files that are sent, replies and their JSON, and advice on wrong base URLs."""
+"""Files that are sent, replies, and the fields of their JSON."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,8 +15,6 @@ from mbbq_gen.providers.http.errors import ApiError, TransientError, is_page, se
 
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
-_API_VERSION: Final = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
-_API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
 
 
 class FormFile(NamedTuple):
@@ -44,7 +40,7 @@ class HttpResponse(NamedTuple):
             return read_json(self.body)
         except ValueError as error:
             start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
-            raise TransientError("malformed", f"the response is not JSON: {start!r}") from error
+            raise TransientError("broken", f"the response is not JSON: {start!r}") from error
 
     @property
     def is_page(self) -> bool:
@@ -76,33 +72,6 @@ def error_payload(reply: HttpResponse) -> Any:
         return reply.json()
     except TransientError:
         return reply.body[:_LONGEST_TEXT].decode("utf-8", "replace")
-
-
-_PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
-"""The reply of a TLS server to plain HTTP (nginx, Go, Apache)."""
-
-
-def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
-    """Advice on a base URL that does not work; None if it looks right.
-
-    `with_version`: whether such URLs end with a version (/v1); None: unknown. `message`: text of the reply.
-    """
-    if _PLAIN_HTTP.search(message) and base_url.startswith("http://"):
-        return f"it expects https: try --base-url {with_other_scheme(base_url)}"
-    if with_version is None:
-        return None
-    right = _API_PATH.sub("", base_url)
-    if not with_version:
-        right = _API_VERSION.sub("", right)
-    elif not _API_VERSION.search(urlsplit(right).path):
-        right += "/v1"
-    usual = "mostly end in /v1" if with_version else "have no version at their end"
-    return None if right == base_url else f"base URLs of such servers {usual}: try --base-url {right}"
-
-
-def with_other_scheme(url: str) -> str:
-    """The URL with http for https, or the reverse."""
-    return f"http://{url[8:]}" if url.startswith("https://") else f"https://{url[7:]}"
 
 
 # Fields of an answer; those of the wrong type are treated as missing.

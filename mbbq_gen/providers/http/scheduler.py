@@ -14,7 +14,6 @@ request runs alone for a moment: a wrong key or parameter then costs one request
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import time
 from collections import deque
@@ -35,6 +34,8 @@ MOST_REFUSALS: Final = 60
 """Maximum replies with status 429 to one request before it counts as failed."""
 _CONNECT_TRIES: Final = 3
 """Attempts to connect to a service that has never answered."""
+_MALFORMED_TRIES: Final = 2
+"""Attempts of a request whose answers are malformed, since they may be billed."""
 _STARTING: Final = frozenset({429, 503, 529})
 """Statuses of a service that is starting or busy: before its first answer they do not count as attempts."""
 _JUST_NOW: Final = 1.0
@@ -47,10 +48,10 @@ _MOST_CHANGES: Final = 4
 """Maximum refused parameters of one request."""
 _MANY_PAUSES: Final = 20
 """Consecutive requests with a waiting time after which the gate closes."""
-_MOST_WAITING: Final = 4096
-"""Maximum requests in memory that wait for another attempt while others are sent."""
 _LAST_CALL: Final = 10.0
 """Seconds to wait for requests in flight after a fatal error, since their answers are billed."""
+_CHARACTERS_A_TOKEN: Final = 2
+"""Characters of a token, where the service counts none."""
 _ALONE: Final = 0.3
 """Seconds that the first request runs alone; services refuse a key or a parameter in less."""
 
@@ -67,11 +68,11 @@ class RetryPolicy:
     ) -> None:
         """`most`: maximum attempts. `reached` returns whether the service has ever answered."""
         self._most, self._reached, self._longest_pause, self._gate = most, reached, longest_pause, gate
-        self._failures = self._refusals = self._tries = 0
+        self._failures = self._refusals = self._malformed = self._tries = 0
         self._failed_at: float | None = None
         self.last: TransientError
         self.is_suspect = False
-        """Whether another request was sent and answered after this one failed, so that this request is the cause."""
+        """Whether this request is the cause: another one was sent and answered after it failed."""
 
     def next_pause(self, fault: TransientError) -> float | None:
         """Seconds until the next attempt; None if there is none left."""
@@ -84,6 +85,10 @@ class RetryPolicy:
         elif fault.kind == "connect" and not self._reached():
             self._failures += 1
             counted, most = self._failures, min(most, _CONNECT_TRIES)
+        elif fault.kind == "malformed":  # the service answers, so this request is the cause
+            self._malformed += 1
+            self.is_suspect = True
+            counted, most = self._malformed, min(most, _MALFORMED_TRIES)
         elif gate is None or (answered is None and fault.status not in _STARTING):
             self._failures += 1
             counted = self._failures
@@ -101,38 +106,6 @@ class RetryPolicy:
         return random.uniform(0.0, min(longest, first * 2 ** (self._tries - 1)))
 
 
-class TokenEstimator:
-    """Estimates the tokens of a request from the previous answers."""
-
-    def __init__(self) -> None:
-        self._characters = self._answers = 0
-        self._read = self._written = self._squares = 0.0
-
-    def estimate(self, characters: int, most: int, at_once: int) -> float:
-        """Tokens in and out of a request with these `characters` and at `most` so many tokens out.
-
-        Before the first answer: the maximum; then the mean plus two standard errors for `at_once` concurrent requests.
-        """
-        if not self._answers:
-            return characters * 0.5 + most
-        mean = (self._written + most) / (self._answers + 1)
-        spread = math.sqrt(max(0.0, self._squares / self._answers - (self._written / self._answers) ** 2))
-        wrote = min(most, mean + 2 * spread / math.sqrt(max(1, at_once)))
-        return characters * self._read / self._characters + wrote
-
-    def update(self, characters: int, response: Response) -> float:
-        """Adds an answer; returns its tokens, estimated from the text if the service reported none."""
-        usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
-        read = usage.input_tokens or characters * 0.5
-        written = text * 0.5 if usage.output_tokens is None else usage.output_tokens
-        self._characters += max(1, characters)
-        self._read += read
-        self._written += written
-        self._squares += written * written
-        self._answers += 1
-        return read + written
-
-
 class Scheduler:
     """One run over requests; the rate limiter and the adapted parameters belong to the provider."""
 
@@ -140,12 +113,11 @@ class Scheduler:
         self._service, self._limiter, self._context = service, limiter, context
         self._attempts: int = service.options.attempts
         self._patience: float = service.options.patience
-        self._estimator = TokenEstimator()
         self._done: deque[Response] = deque()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[Response]] = set()
-        self._asleep: dict[asyncio.Task[Response], bool] = {}
-        """Tasks that wait for another attempt → whether the service requested the waiting time."""
+        self._asleep: set[asyncio.Task[Response]] = set()
+        """Tasks that wait for another attempt."""
         self._suspects: set[str] = set()
         """Keys of requests that failed while others succeeded."""
         self._requests: Iterator[Request] = iter(())
@@ -193,16 +165,14 @@ class Scheduler:
             self._start_more()
 
     def _start_more(self) -> None:
-        """Starts requests while slots are free; tasks in exponential backoff also count against the limit."""
+        """Starts requests while slots are free; no more of them wait for another attempt than may be in flight."""
         slots, asleep = self._limiter.slots, len(self._asleep)
-        paused = sum(self._asleep.values()) if asleep else 0
         while (
             self._fatal is None
             and not self._exhausted
             and (not self._limiter.gate.is_closed or not self._tasks)
             and len(self._tasks) - asleep < slots.limit
-            and asleep - paused < slots.limit
-            and len(self._tasks) < slots.most + _MOST_WAITING
+            and asleep < slots.limit
         ):
             try:
                 request = next(self._requests, None)
@@ -276,12 +246,12 @@ class Scheduler:
             gate.failed(request.request_key, tries.last, max(1, enough))
         if gate.is_closed and not has_pause:
             return
-        self._asleep[task] = has_pause
+        self._asleep.add(task)
         self._start_more()
         try:
             await asyncio.sleep(seconds)
         finally:
-            self._asleep.pop(task, None)
+            self._asleep.discard(task)
 
     def _give_up(self, request: Request, fault: TransientError, sent: int) -> Response:
         """The response of a request without attempts left; raises ProviderError if the service is unavailable."""
@@ -302,16 +272,17 @@ class Scheduler:
     async def _send(self, request: Request, number: int) -> Response:
         """Sends a request when the limiter admits it, again at once after a change of parameters."""
         service, limiter, in_doubt, key = self._service, self._limiter, self._context.in_doubt, request.request_key
-        characters = sum([len(message.content) for message in request.messages])
+        size = sum([len(message.content) for message in request.messages])
         for _ in range(_MOST_CHANGES):
-            ticket = await limiter.enter(
-                self._estimator.estimate(characters, service.longest_answer(request), limiter.slots.in_use)
-            )
+            ticket = await limiter.enter(size // _CHARACTERS_A_TOKEN + service.longest_answer(request))
             in_doubt[key] += 1
             try:
                 response = await service.attempt(request, number)
                 if response.latency_s is not None:
-                    limiter.note_answer(ticket, response.latency_s, self._estimator.update(characters, response))
+                    usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
+                    written = text // _CHARACTERS_A_TOKEN if usage.output_tokens is None else usage.output_tokens
+                    tokens = (usage.input_tokens or size // _CHARACTERS_A_TOKEN) + written
+                    limiter.note_answer(ticket, response.latency_s, tokens)
                 else:
                     limiter.slots.open()
                     limiter.gate.answered(ticket.sent_at)

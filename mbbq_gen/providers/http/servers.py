@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
@@ -28,12 +27,10 @@ _LONGEST_FACT: Final = 2_000
 """Maximum characters of a fact in the manifest, as JSON."""
 _SECONDS: Final = 10.0
 """Timeout for recognising a server."""
-_ALIKE, _SPREAD = 4, 1.3
-"""Truncated prompts: minimum number of prompts with the same token count, and minimum ratio of their lengths."""
 _LONGER, _FEWER = 1.5, 0.6
 """Truncated prompts: minimum length relative to the shortest prompt, and maximum share of the expected tokens."""
-_LEAST = 256
-"""Minimum tokens of truncated prompts; some proxies and test servers count the same few tokens for each prompt."""
+_LEAST, _ENOUGH = 256, 4
+"""Truncated prompts: minimum of their tokens (test servers count few for each prompt), and of their number."""
 
 Get = Callable[[str], Awaitable[Any]]
 """Fetches a path below a server's root: JSON or text; None if there is no such path."""
@@ -54,7 +51,7 @@ class ServerEntry(FrozenModel):
     port: int = 0
     context: str
     fields: dict[str, JsonValue]
-    likelihood: Literal["prompt_logprobs", "generate", "echo", "none"] = "none"
+    scores_prompts: bool = False
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
     defaults: dict[str, JsonValue] = Field(default_factory=dict)
@@ -217,41 +214,24 @@ class OwnServer:
 class PromptCutDetector:
     """Detects from token counts that a server truncates prompts without an error.
 
-    There are three signs: prompts of different lengths have the same, largest token count; long prompts have far fewer
-    tokens than expected from the shortest prompt of their language; or different prompts have the same total with
-    answers that end before their limit, since the context is full.
+    The sign: several long prompts have far fewer tokens than expected from the shortest prompt of their language.
     """
 
     def __init__(self) -> None:
-        self._largest, self._sizes = 0, set[int]()  # maximum tokens of a prompt; bytes of the prompts with so many
-        self._shortest: dict[str, tuple[int, float]] = {}  # language → bytes and tokens per byte of its shortest prompt
-        self._too_few = 0  # number of long prompts with far too few tokens
-        self._totals = defaultdict[int, set[int]](set)
-        """Total tokens → tokens of the prompts, for answers that end before their limit."""
+        self._shortest: dict[str, tuple[int, float]] = {}
+        """Language → bytes and tokens per byte of its shortest prompt."""
+        self._too_few = 0
 
-    def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
-        """Adds a prompt; returns the tokens at which prompts are truncated, or None if there is no sign.
+    def add(self, language: str, size: int, tokens: int | None) -> int | None:
+        """Adds a prompt of `size` bytes; returns the tokens at which prompts are truncated, or None without a sign.
 
-        `size`: bytes of the prompt in UTF-8. `tokens`: tokens of the prompt as counted by the server, if it does.
-        `written`: tokens of an answer that ended before its limit, else None.
+        `tokens`: tokens of the prompt as counted by the server, if it does.
         """
         if not tokens or size < 1:
             return None
-        if written and tokens + written >= _LEAST:
-            self._totals[tokens + written].add(tokens)
-            if len(self._totals[tokens + written]) >= _ALIKE:
-                return tokens + written
-        bytes_there, rate = self._shortest.get(language, (size, tokens / size))
-        if size <= bytes_there:
+        shortest, rate = self._shortest.get(language, (size, tokens / size))
+        if size <= shortest:
             self._shortest[language] = (size, tokens / size)
-        elif size > _LONGER * bytes_there and _LEAST <= tokens < _FEWER * rate * size:
+        elif size > _LONGER * shortest and _LEAST <= tokens < _FEWER * rate * size:
             self._too_few += 1
-            if self._too_few >= _ALIKE:
-                return tokens
-        if tokens > self._largest:
-            self._largest, self._sizes = tokens, set()
-        if tokens < max(self._largest, _LEAST):
-            return None
-        self._sizes.add(size)
-        is_cut = len(self._sizes) >= _ALIKE and max(self._sizes) > _SPREAD * min(self._sizes)
-        return tokens if is_cut else None
+        return tokens if self._too_few >= _ENOUGH else None

@@ -12,7 +12,6 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -21,16 +20,13 @@ from yarl import URL
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.http.credentials import SecretRedactor
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, with_other_scheme
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse
 
 _CONNECT_SECONDS: Final = 20.0
 _LARGE: Final = 1_000_000
 """Bytes from which a body is sent in chunks, so that it does not block the event loop."""
 _MOST_BYTES: Final = 16_000_000
 """Maximum bytes of an answer: about three million words."""
-_MOST_HOPS: Final = 5
-_REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
-_ENCODING: Final = re.compile(r"content-encoding: (.+?)\. Please install `([\w.-]+)`")
 _NO_TLS: Final = re.compile("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE|PACKET_LENGTH")
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -59,40 +55,14 @@ class Transport:
         self._known_headers: Mapping[str, str] | None = None  # the last headers, whose secrets are redacted already
         self._proxies = getproxies()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
-        """The reply to a request to the model; raises as `send`."""
-        if headers is not self._known_headers:
-            self._redactor.learn(headers)
-            self._known_headers = headers
-        try:
-            async with self._session.post(
-                URL(url, encoded=True) if "%" in url else url,  # a signed URL must be sent unchanged
-                headers=headers,
-                data=body,
-                allow_redirects=False,
-                proxy=self._proxy(url),
-            ) as reply:
-                self._reached = True
-                length = reply.content_length
-                if length is not None and length <= _MOST_BYTES and "Content-Encoding" not in reply.headers:
-                    return self._response(reply, await reply.read())
-                received = bytearray()
-                async for chunk in reply.content.iter_any():
-                    received += chunk
-                    if len(received) > _MOST_BYTES:
-                        raise TransientError("malformed", f"the response has more than {_MOST_BYTES:,} bytes")
-                return self._response(reply, bytes(received))
-        except _FAILURES as error:
-            raise self._fault(error) from error
-
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | FormFile | None = None
     ) -> HttpResponse:
-        """The reply to any other request, with any status.
+        """The reply to a request, with any status.
 
         Raises TransientError if the connection failed, ProviderError if another attempt would fail too.
         """
-        self._redactor.learn(headers)
+        self._learn(headers)
         given: dict[str, Any] = {"headers": headers, "allow_redirects": False, "proxy": self._proxy(url)}
         try:
             with ExitStack() as opened:
@@ -103,47 +73,51 @@ class Transport:
                     given |= {"headers": kept, "data": form, "timeout": self._long}
                 else:
                     given["data"] = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
-                target = URL(url, encoded=True) if "%" in url else url
+                target = URL(url, encoded=True) if "%" in url else url  # a signed URL must be sent unchanged
                 async with self._session.request(method, target, **given) as reply:
                     self._reached = True
-                    return self._response(reply, await reply.read())
+                    length = reply.content_length
+                    if length is not None and length <= _MOST_BYTES and "Content-Encoding" not in reply.headers:
+                        return self._response(reply, await reply.read())
+                    received = bytearray()
+                    async for chunk in reply.content.iter_any():
+                        received += chunk
+                        if len(received) > _MOST_BYTES:
+                            raise TransientError("malformed", f"the response has more than {_MOST_BYTES:,} bytes")
+                    return self._response(reply, bytes(received))
         except _FAILURES as error:
             raise self._fault(error) from error
 
     async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes | HttpResponse, None]:
         """Yields the lines of a large answer as they arrive, or a single HttpResponse if the status is not 200.
 
-        Redirects are followed, but not from https to http; the headers, with the key, are not sent to another host.
         A line is truncated at the maximum size of an answer. Raises as `send`.
         """
-        self._redactor.learn(headers)
+        self._learn(headers)
         rest = bytearray()
         try:
-            for _ in range(_MOST_HOPS):
-                async with self._session.get(
-                    url, headers=headers, proxy=self._proxy(url), timeout=self._long, allow_redirects=False
-                ) as reply:
-                    location = reply.headers.get("Location") if reply.status in _REDIRECTIONS else None
-                    target = urljoin(url, location or "")
-                    if location and target.startswith(("https://", url.partition("://")[0] + "://")):
-                        is_same_host = urlsplit(target)[:2] == urlsplit(url)[:2]
-                        headers, url = headers if is_same_host else {"Accept": "*/*"}, target
-                        continue
-                    if reply.status != 200:
-                        yield self._response(reply, await reply.read())
-                        return
-                    async for chunk in reply.content.iter_any():
-                        for number, piece in enumerate(chunk.split(b"\n")):
-                            if number:
-                                yield self._redactor.body(bytes(rest))
-                                rest.clear()
-                            rest += piece[: max(0, _MOST_BYTES - len(rest))]
-                    if rest:
-                        yield self._redactor.body(bytes(rest))
+            async with self._session.get(
+                url, headers=headers, proxy=self._proxy(url), timeout=self._long, allow_redirects=False
+            ) as reply:
+                if reply.status != 200:
+                    yield self._response(reply, await reply.read())
                     return
-            raise TransientError("broken", f"{_MOST_HOPS} redirections, one after the other")
+                async for chunk in reply.content.iter_any():
+                    for number, piece in enumerate(chunk.split(b"\n")):
+                        if number:
+                            yield self._redactor.body(bytes(rest))
+                            rest.clear()
+                        rest += piece[: max(0, _MOST_BYTES - len(rest))]
+                if rest:
+                    yield self._redactor.body(bytes(rest))
         except _FAILURES as error:
             raise self._fault(error) from error
+
+    def _learn(self, headers: Mapping[str, str]) -> None:
+        """Redacts the secrets in these headers from now on."""
+        if headers is not self._known_headers:
+            self._redactor.learn(headers)
+            self._known_headers = headers
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -166,23 +140,17 @@ class Transport:
     def _fault(self, error: Exception) -> TransientError | ProviderError:
         """Our error for one of aiohttp; a ProviderError if no other attempt can succeed."""
         url = self._url
-        if found := _ENCODING.search(str(error)):
-            return ProviderError(f"{url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
         if not self._reached and isinstance(error, aiohttp.ClientConnectorCertificateError):
             return ProviderError(
                 f"{url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
                 " certificate of its issuer"
             )
         if not self._reached and isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error)):
-            return ProviderError(f"{url}: speaks http, not https; try --base-url {with_other_scheme(url)}")
+            return ProviderError(f"{url}: speaks http, not https; write http:// in --base-url")
         if isinstance(error, aiohttp.ClientConnectorError):
             return TransientError("connect", f"no connection: {error.os_error.strerror or error.os_error}")
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return TransientError("connect", f"no connection within {_CONNECT_SECONDS:.0f} s")
         if isinstance(error, TimeoutError):
             return TransientError("timeout", f"no answer within {self._timeout:g} s")
-        is_disconnected = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
-        advice = ""
-        if is_disconnected and not self._reached and url.startswith("http:"):
-            advice = f"; if it speaks https: --base-url {with_other_scheme(url)}"
-        return TransientError("broken", f"the connection broke ({type(error).__name__}){advice}")
+        return TransientError("broken", f"the connection broke ({type(error).__name__})")

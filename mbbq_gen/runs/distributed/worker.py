@@ -56,9 +56,9 @@ class RemoteLimits:
         """As `RateLimits.take`."""
         return float(await self._actor.take.remote(tokens))
 
-    def correct(self, tokens: float, age: float) -> None:
-        """As `RateLimits.correct`."""
-        self._actor.correct.remote(tokens, age)
+    def correct(self, tokens: float) -> None:
+        """Returns unused tokens."""
+        self._actor.correct.remote(tokens)
 
 
 @dataclass
