@@ -299,7 +299,7 @@ class NamePairs:
             pairs = itertools.permutations(_names(control_set, gender), 2)
             self.possible[gender] = tuple(pair for pair in pairs if not confusable(*pair, control_set))
 
-    def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> NamePair:
+    def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> tuple[str, str]:
         """The pair of names of a story; it depends only on the language's names and the ids.
 
         Args:
@@ -316,5 +316,5 @@ class NamePairs:
         for step in range(len(pairs)):
             pair = pairs[(start + step) % len(pairs)]
             if taken.isdisjoint(word for name in pair for word in name.casefold().split()):
-                return NamePair(gender, *pair)
+                return pair
         raise PackError("names: all pairs are already in the text")
