@@ -22,6 +22,10 @@ from mbbq_gen.core.records import FrozenModel, Instance
 Level = Literal["problem", "note"]
 
 EXAMPLES: Final = 3
+_TABLE = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
+_LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
+_BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
+_ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
 
 
 class DataIssue(FrozenModel):
@@ -50,12 +54,8 @@ class _Kind(NamedTuple):
     loader: bool = False
 
 
-_TABLE = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
 KINDS: Final = {code: _Kind(**table) for code, table in tomllib.loads(_TABLE).items()}
 """Every code that an issue may have → its level, text and action, from `data_issues.toml`."""
-_LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
-_BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
-_ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
 
 
 def validate(instances: Iterable[Instance]) -> list[DataIssue]:

@@ -41,7 +41,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from mbbq_gen.benchmarks.control.people import NamePair, assign_names, write_name
+from mbbq_gen.benchmarks.control.names import NamePair, assign_names, write_name
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, Role, Split

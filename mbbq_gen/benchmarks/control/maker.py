@@ -12,7 +12,8 @@ from functools import cache, lru_cache, partial
 from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
-from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
+from mbbq_gen.benchmarks.control.names import NamePairs, write_name
+from mbbq_gen.benchmarks.control.people import describe_apart, describe_people
 from mbbq_gen.benchmarks.control.spans import Spans, person_spans
 from mbbq_gen.benchmarks.control.substitution import (
     SubstitutionPlan,
