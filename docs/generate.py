@@ -298,9 +298,9 @@ def benchmarks_page() -> str:
         lines.append(f"* Splits: {', '.join(info.splits)}")
         lines += [f"* Licence: {info.licence}", f"* Source: {info.link} {info.version}".rstrip()]
         lines.append(f"* Reference: {info.citation}")
-        if published and published.total:
-            lines.append(f"* Questions of a language by the paper: {published.total:,} ({published.source})")
-            lines += [f"* {category}: {note}" for category, note in published.notes.items()]
+        if published and "total" in published:
+            lines.append(f"* Questions of a language by the paper: {published['total']:,} ({published['source']})")
+            lines += [f"* {category}: {note}" for category, note in published.get("notes", {}).items()]
         lines += [f"* Note: {info.notice}"] if info.notice else []
         lines += ["* The published option order tells the role of an option."] if info.confounded_order else []
         parts.append("\n".join(lines) + "\n")

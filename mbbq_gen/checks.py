@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
 from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.records import FrozenModel
@@ -98,7 +97,7 @@ _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callab
 
 def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
     """Findings in an extraction pack: wrong classes and failing examples."""
-    faults = check_pack(resources, code, _starter_persons(code))
+    faults = check_pack(resources, code)
     for fault in faults:
         yield Finding(file=f"extractors/{code}.toml", what=fault)
     if faults or resources.find("extractors", f"reasoning/{code}") is None:
@@ -118,14 +117,6 @@ def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
             stances = ", ".join(sorted(found.stances)) or "nothing"
             problem = f"read as {stances}, option {found.option}; correct the example or the words"
             yield Finding(file=f"extractors/reasoning/{code}.toml", what=f"example {example.reasoning!r}: {problem}")
-
-
-def _starter_persons(language: str) -> list[str]:
-    """The option texts of the starter benchmark that mean a person."""
-    if language not in find_benchmark("starter").languages:
-        return []
-    instances = load_benchmark("starter", languages=[language], splits=["bias"])
-    return list(dict.fromkeys(option.text for row in instances for option in row.options if option.role != "unknown"))
 
 
 def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:

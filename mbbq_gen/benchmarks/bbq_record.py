@@ -51,14 +51,14 @@ beginning of that group's tag."""
 _POLARITIES: Final = ("neg", "neg", "nonneg", "nonneg")
 _CONDITIONS: Final = ("ambig", "disambig", "ambig", "disambig")
 """Polarities and conditions of the four rows of a block."""
+_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+_Info = Annotated[list[str], msgspec.Meta(min_length=2)]
+_STEP: Final = re.compile(r"\w+")
+_MISSING: Final = re.compile("Object missing required field `(.+)`")
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A published object; values are not converted to other types."""
-
-
-_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
-_Info = Annotated[list[str], msgspec.Meta(min_length=2)]
 
 
 class AnswerInfo(_Record, frozen=True):
@@ -127,8 +127,6 @@ class BbqRow(_Record, frozen=True):
 Block = list[tuple[RowLocation, BbqRow]]
 
 _decoder: Final = msgspec.json.Decoder(BbqRow)
-_STEP: Final = re.compile(r"\w+")
-_MISSING: Final = re.compile("Object missing required field `(.+)`")
 
 
 def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:

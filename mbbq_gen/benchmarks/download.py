@@ -33,6 +33,22 @@ MAX_WAIT: Final = 120.0
 """Seconds. A server that asks for a longer pause ends the download with an error."""
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _PAUSES: Final = tenacity.wait_exponential(multiplier=0.5, max=20.0) + tenacity.wait_random(0.0, 0.5)
+_CHUNK: Final = 1 << 18
+_MAX_READ: Final = 1 << 22
+"""Maximum bytes of one read: tarfile reads a header extension of any declared length at once."""
+_UNREADABLE: Final = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
+    NotImplementedError, RuntimeError, ValueError, OverflowError,
+)  # fmt: skip
+"""Errors of the standard library for an archive that is damaged, encrypted or of an unknown kind."""
+_COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"BZh": bz2.open,
+}
+"""First bytes of a compressed tar → function that opens it."""
+Member = tuple[str, int, Callable[[], IO[bytes]]]
+"""Name, size and opener of a file in an archive; to be read before the next one is requested."""
 
 
 class _TransientError(Exception):
@@ -113,22 +129,6 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-_CHUNK: Final = 1 << 18
-_MAX_READ: Final = 1 << 22
-"""Maximum bytes of one read: tarfile reads a header extension of any declared length at once."""
-_UNREADABLE: Final = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
-    NotImplementedError, RuntimeError, ValueError, OverflowError,
-)  # fmt: skip
-"""Errors of the standard library for an archive that is damaged, encrypted or of an unknown kind."""
-_COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
-    b"\x1f\x8b": gzip.open,
-    b"\xfd7zXZ\x00": lzma.open,
-    b"BZh": bz2.open,
-}
-"""First bytes of a compressed tar → function that opens it."""
-
-
 def is_inside(path: str) -> bool:
     """Whether a path is relative and stays inside its folder."""
     parts = path.replace("\\", "/").split("/")
@@ -144,10 +144,6 @@ class ArchiveLimits:
     """Size of one unpacked file."""
     total_bytes: int = 1 << 33
     """Size of all unpacked files, including those that are not extracted."""
-
-
-Member = tuple[str, int, Callable[[], IO[bytes]]]
-"""Name, size and opener of a file in an archive; to be read before the next one is requested."""
 
 
 def unpack(

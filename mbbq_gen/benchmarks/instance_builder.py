@@ -38,6 +38,9 @@ POLARITIES: Final[dict[str, Polarity]] = {
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 """An unfilled slot `{{NAME1}}`, also with a missing brace or a square bracket."""
+Label = Annotated[int, Field(ge=0, le=2)]
+Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+"""The three options, as a list or as the text of a Python list."""
 
 
 def build_instance(
@@ -224,8 +227,3 @@ class PublishedRow(BaseModel):
     """A published row."""
 
     model_config = ConfigDict(frozen=True)
-
-
-Label = Annotated[int, Field(ge=0, le=2)]
-Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
-"""The three options, as a list or as the text of a Python list."""

@@ -43,6 +43,8 @@ FIELDS: Final = frozenset(Instance.model_fields)
 NO_TARGET: Final = "no single target: the data names none"
 _JSON_FIELDS: Final = ("options", "metadata", "data_issues")
 _TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
+Get = Callable[[str, str], Any]
+"""(key of the field map, name of their field) → value, which may be empty; raises DataError for a missing field."""
 
 
 class OptionFields(Pack):
@@ -78,10 +80,6 @@ class FieldMap(Pack):
         if twice := sorted(set(self.fields) & set(self.constants)):
             raise ValueError(f"constants.{twice[0]}: is also in [fields]; take it out of one")
         return self
-
-
-Get = Callable[[str, str], Any]
-"""(key of the field map, name of their field) → value, which may be empty; raises DataError for a missing field."""
 
 
 def _our_fields(row: Mapping[str, Any], field_map: FieldMap, path: Path, location: RowLocation) -> dict[str, Any]:

@@ -24,6 +24,10 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Split
 
 _log = logging.getLogger(__name__)
+_FOLDER: Final = files("mbbq_gen.benchmarks")
+_STARTER_FILES: Final = {entry.name.removesuffix(".toml") for entry in _FOLDER.joinpath("starter_data").iterdir()}
+_STARTER_LANGUAGES: Final = sorted(_STARTER_FILES - {"templates"}, key=lambda code: (code != "en", code))
+"""The languages of the starter templates; default for a benchmark whose table lists no languages."""
 
 
 class BenchmarkInfo(FrozenModel):
@@ -67,10 +71,6 @@ class SplitInfo:
 Parts = Sequence[tuple[SplitInfo, list[Path]]]
 """The files of each category."""
 
-_FOLDER: Final = files("mbbq_gen.benchmarks")
-_STARTER_FILES: Final = {entry.name.removesuffix(".toml") for entry in _FOLDER.joinpath("starter_data").iterdir()}
-_STARTER_LANGUAGES: Final = sorted(_STARTER_FILES - {"templates"}, key=lambda code: (code != "en", code))
-"""The languages of the starter templates; default for a benchmark whose table lists no languages."""
 BENCHMARKS: Final[dict[str, BenchmarkInfo]] = {
     name: BenchmarkInfo(name=name, **{"languages": _STARTER_LANGUAGES, **table})
     for name, table in tomllib.loads(_FOLDER.joinpath("benchmarks.toml").read_text(encoding="utf-8")).items()

@@ -44,6 +44,13 @@ if TYPE_CHECKING:
 _TABLE = "releases.toml"
 _MAX_FILES: Final = 100_000
 _SHOWN: Final = 3
+Outcome = Literal["installed", "already_there"]
+Stage = Literal["downloading", "unpacking"]
+Progress = Callable[[Stage, int, int | None], None]
+"""Called with the stage, the bytes done (may restart at 0) and the total (None: unknown)."""
+DATA_VARIABLE: Final = "MBBQ_GEN_DATA"
+RECORD_NAME: Final = "install.json"
+_MAX_ARCHIVE: Final = 1 << 32
 
 
 def _split_pins(lines: str) -> list[dict[str, str]]:
@@ -185,16 +192,6 @@ def _parent_folders(path: str) -> Iterator[str]:
     """The parent folders of a path, outermost first: `""`, `a/`, `a/b/` for `a/b/c`."""
     parts = path.split("/")
     return ("".join(f"{part}/" for part in parts[:count]) for count in range(len(parts)))
-
-
-Outcome = Literal["installed", "already_there"]
-Stage = Literal["downloading", "unpacking"]
-Progress = Callable[[Stage, int, int | None], None]
-"""Called with the stage, the bytes done (may restart at 0) and the total (None: unknown)."""
-
-DATA_VARIABLE: Final = "MBBQ_GEN_DATA"
-RECORD_NAME: Final = "install.json"
-_MAX_ARCHIVE: Final = 1 << 32
 
 
 class InstalledFile(FrozenModel):

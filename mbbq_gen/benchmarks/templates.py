@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -40,7 +41,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from mbbq_gen.benchmarks.control.people import assign_names, write_name
+from mbbq_gen.benchmarks.control.names import NamePair, assign_names, write_name
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, Role, Split
@@ -293,16 +294,7 @@ def load_starter(language: str, splits: Sequence[Split], resources: PackPaths) -
     return instantiate(_load_cached(STARTER_FOLDER, (language,)), language, splits, resources)
 
 
-@dataclass(frozen=True)
-class _Cast:
-    """The two people of a story by role: a filler or, in the control split, two names."""
-
-    genders: Mapping[Role, Gender]
-    forms: Mapping[Role, Mapping[str, str]]
-    metadata: Mapping[str, Any]
-
-
-class _Cell(NamedTuple):
+class _Question(NamedTuple):
     """One of the twelve questions of a template × filler."""
 
     template: str
@@ -313,7 +305,7 @@ class _Cell(NamedTuple):
     alignment: Alignment | None
 
     @property
-    def cell_id(self) -> str:
+    def id(self) -> str:
         """Such as `age_01.grandfather.target_first.disambiguated.negative.biased`."""
         return ".".join(part for part in self if part is not None)
 
@@ -339,100 +331,110 @@ def instantiate(
     if language not in template_set.texts:
         raise UnknownNameError("language", language, template_set.texts, f"(benchmark {template_set.benchmark.name})")
     control_set = read_control_set(resources, language) if "control" in splits else None
-    casts = {split: _casts(template_set, language, control_set if split == "control" else None) for split in splits}
     return itertools.chain.from_iterable(
-        _questions(template_set, language, split, facts, casts[split])
-        for split, facts in itertools.product(splits, template_set.templates)
+        _instances(template_set, language, split, control_set if split == "control" else None) for split in splits
     )
 
 
-def _casts(template_set: TemplateSet, language: str, control_set: ControlSet | None) -> dict[tuple[str, str], _Cast]:
-    """(template, filler) → people: the filler's own or, with a control set, two names."""
-    texts, casts = template_set.texts[language], {}
-    stories = {f"{facts.id}.{filler}": facts.category for facts in template_set.templates for filler in facts.fillers}
-    pairs = assign_names(control_set, stories) if control_set is not None else {}
-    for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
-        if control_set is None:
-            people = list(zip(_PEOPLE, (filler.target, filler.non_target), strict=True))
-            genders: dict[Role, Gender] = {role: person.gender for role, person in people}
-            cast = _Cast(genders, {role: texts.forms_of(person) for role, person in people}, {})
-        else:
-            gender, *pair = pairs[f"{text.id}.{filler.id}"]
-            names = dict(zip(_PEOPLE, pair, strict=True))
-            needed = text.needed_forms | ({"option"} & control_set.grammar.forms.keys())
-            forms = {
-                role: {form: write_name(control_set, name, form) for form in needed} for role, name in names.items()
-            }
-            cast = _Cast(dict.fromkeys(_PEOPLE, gender), forms, {"gender": gender, "names": names})
-        casts[text.id, filler.id] = cast
-    return casts
-
-
-def _questions(
-    template_set: TemplateSet, language: str, split: Split, facts: TemplateFacts, casts: Mapping[tuple[str, str], _Cast]
+def _instances(
+    template_set: TemplateSet, language: str, split: Split, control_set: ControlSet | None
 ) -> Iterator[Instance]:
-    texts = template_set.texts[language]
-    text = next(text for text in texts.template if text.id == facts.id)
-    parts = itertools.product(facts.fillers, ("target_first", "non_target_first"), _CONTEXTS, _POLARITIES)
-    cells = [
-        _Cell(facts.id, filler, order, condition, polarity, alignment)
-        for filler, order, (condition, alignment), polarity in parts
-    ]
-    option_orders = _option_orders(cells)
-    for cell in cells:
-        cast, cell_id = casts[facts.id, cell.filler], cell.cell_id
-        context = _write(text.ambiguous, cell.roles, cast, texts.capitals)
-        gold: Role = "unknown"
-        if cell.condition == "disambiguated":
-            gap = "" if context.endswith("。") else " "
-            context += gap + _write(text.disambiguating, cell.roles, cast, texts.capitals)
-            gold = cell.roles["A" if cell.polarity == "negative" else "B"]
-        unknown = texts.unknown[stable_number("unknown wording", cell_id) % len(texts.unknown)]
-        options: dict[Role, Option] = {"unknown": Option(role="unknown", text=unknown, group="unknown")}
-        for role, group in zip(_PEOPLE, (facts.target_group, facts.non_target_group), strict=True):
-            shown = _capitalise(_option_text(cast.forms[role]), texts.capitals)
-            options[role] = Option(role=role, text=shown, group=group)
-        yield Instance(
-            benchmark=template_set.benchmark.name,
-            version=template_set.benchmark.version,
-            split=split,
-            language=language,
-            instance_id=cell_id,
-            parallel_id=cell_id,
-            template_id=facts.id,
-            category=facts.category,
-            subcategory=facts.subcategory,
-            condition=cell.condition,
-            polarity=cell.polarity,
-            context=context,
-            question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
-            options=tuple(options[role] for role in option_orders[cell_id]),
-            gold_role=gold,
-            alignment=cell.alignment,
-            metadata={
-                "stereotype": facts.stereotype,
-                "source": facts.source,
-                "countries": list(facts.countries),
-                "filler": cell.filler,
-                "order_of_mention": cell.order,
-                **cast.metadata,
-            },
-        )
+    """Yields the instances of a split; with a control set, two names replace the people of each filler."""
+    benchmark, templates, texts = template_set.benchmark, template_set.templates, template_set.texts[language]
+    stories = {f"{facts.id}.{filler}": facts.category for facts in templates for filler in facts.fillers}
+    pairs = assign_names(control_set, stories) if control_set is not None else {}
+    by_id = {text.id: text for text in texts.template}
+    for facts, text in ((facts, by_id[facts.id]) for facts in templates):
+        casts = {
+            filler.id: _named_cast(text, control_set, pairs[f"{text.id}.{filler.id}"])
+            if control_set is not None
+            else _Cast.of(texts, filler)
+            for filler in text.filler
+        }
+        parts = itertools.product(facts.fillers, ("target_first", "non_target_first"), _CONTEXTS, _POLARITIES)
+        questions = [
+            _Question(facts.id, filler, order, condition, polarity, alignment)
+            for filler, order, (condition, alignment), polarity in parts
+        ]
+        option_orders = _option_orders(questions)
+        for question in questions:
+            cast = casts[question.filler]
+            context = _write(text.ambiguous, question.roles, cast, texts.capitals)
+            gold: Role = "unknown"
+            if question.condition == "disambiguated":
+                gap = "" if context.endswith("。") else " "
+                context += gap + _write(text.disambiguating, question.roles, cast, texts.capitals)
+                gold = question.roles["A" if question.polarity == "negative" else "B"]
+            unknown = texts.unknown[stable_number("unknown wording", question.id) % len(texts.unknown)]
+            options: dict[Role, Option] = {"unknown": Option(role="unknown", text=unknown, group="unknown")}
+            for role, group in zip(_PEOPLE, (facts.target_group, facts.non_target_group), strict=True):
+                shown = _capitalise(_option_text(cast.forms[role]), texts.capitals)
+                options[role] = Option(role=role, text=shown, group=group)
+            yield Instance(
+                benchmark=benchmark.name,
+                version=benchmark.version,
+                split=split,
+                language=language,
+                instance_id=question.id,
+                parallel_id=question.id,
+                template_id=facts.id,
+                category=facts.category,
+                subcategory=facts.subcategory,
+                condition=question.condition,
+                polarity=question.polarity,
+                context=context,
+                question=text.question_negative if question.polarity == "negative" else text.question_non_negative,
+                options=tuple(options[role] for role in option_orders[question.id]),
+                gold_role=gold,
+                alignment=question.alignment,
+                metadata={
+                    "stereotype": facts.stereotype,
+                    "source": facts.source,
+                    "countries": list(facts.countries),
+                    "filler": question.filler,
+                    "order_of_mention": question.order,
+                    **cast.metadata,
+                },
+            )
 
 
-def _option_orders(cells: Iterable[_Cell]) -> dict[str, tuple[Role, ...]]:
-    """The order of the options by cell id, shuffled; all six orders are equally frequent in each kind of question.
+@dataclass(frozen=True)
+class _Cast:
+    """The two people of a story by role."""
 
-    A kind is condition × polarity × alignment; it has two cells per filler, so three fillers use each order once.
+    genders: Mapping[Role, Gender]
+    forms: Mapping[Role, Mapping[str, str]]
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, texts: LanguageTexts, filler: Filler) -> Self:
+        """The people of a filler."""
+        people: dict[Role, Person] = {"target": filler.target, "non_target": filler.non_target}
+        forms = {role: texts.forms_of(person) for role, person in people.items()}
+        return cls({role: person.gender for role, person in people.items()}, forms, {})
+
+
+def _named_cast(text: TemplateText, control_set: ControlSet, pair: NamePair) -> _Cast:
+    """Two people called by name."""
+    names = dict(zip(_PEOPLE, (pair.target, pair.non_target), strict=True))
+    needed = text.needed_forms | ({"option"} & control_set.grammar.forms.keys())
+    forms = {role: {form: write_name(control_set, name, form) for form in needed} for role, name in names.items()}
+    return _Cast(dict.fromkeys(_PEOPLE, pair.gender), forms, {"gender": pair.gender, "names": names})
+
+
+def _option_orders(questions: Iterable[_Question]) -> dict[str, tuple[Role, ...]]:
+    """The order of the options by question id, shuffled; all six orders are equally frequent in each kind of question.
+
+    A kind is condition × polarity × alignment; it has two questions per filler, so three fillers use each order once.
     """
-    kinds: dict[tuple[object, ...], list[str]] = {}
-    for cell in cells:
-        kinds.setdefault((cell.template, cell.condition, cell.polarity, cell.alignment), []).append(cell.cell_id)
+    kinds: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for question in questions:
+        kinds[question.template, question.condition, question.polarity, question.alignment].append(question.id)
     orders: dict[str, tuple[Role, ...]] = {}
     for kind, ids in kinds.items():
-        shuffled = sorted(ids, key=lambda cell_id: stable_number("option order", cell_id))
-        for number, cell_id in enumerate(shuffled, stable_number("option order", *kind)):
-            orders[cell_id] = _OPTION_ORDERS[number % len(_OPTION_ORDERS)]
+        shuffled = sorted(ids, key=lambda question_id: stable_number("option order", question_id))
+        for number, question_id in enumerate(shuffled, stable_number("option order", *kind)):
+            orders[question_id] = _OPTION_ORDERS[number % len(_OPTION_ORDERS)]
     return orders
 
 

@@ -13,6 +13,9 @@ from mbbq_gen.extraction.question import PreparedQuestion
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction.clauses import ClauseState
+About = Literal["question", "person", "other"]
+"""The subject of an abstention: the question, one person, or something else."""
+Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
 class Strength(IntEnum):
@@ -94,9 +97,6 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
     "predicate_overlap": "its clauses affirm the predicate, those of the other one deny it",
 }
 """First part of a rule's name → its meaning."""
-About = Literal["question", "person", "other"]
-"""The subject of an abstention: the question, one person, or something else."""
-Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
 class Proposition(NamedTuple):

@@ -31,6 +31,20 @@ _JUDGES = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 """Classes that may, and may not, be between the items of a list: a verb makes another clause."""
+SUBJECT = 3
+"""Most words before the subject of a clause."""
+MAX_ELLIPSIS = 3
+"""Most words after the mention in an elliptic clause: "The mother did."."""
+_DOER = C["doer"] | C["doing"]
+_RELATIVE = C["who"] | C["relative"]
+_BESIDE = SMALL | INNER | NOT | C["affirm"]
+"""Classes that may be between "the one who" and the mention."""
+_BRIEF = (
+    (C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"])
+    | (C["speaker"] | C["source"] | PRONOUN | _RELATIVE)
+    | (MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY)
+)
+"""Classes that may be in a sentence that consists of a mention."""
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
@@ -174,22 +188,6 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
         if between or labels or (pairs and not any([mask & (C["affirm"] | C["doer"]) for mask in before])):
             first.joined |= {first.option, second.option}
             second.joined |= first.joined
-
-
-SUBJECT = 3
-"""Most words before the subject of a clause."""
-MAX_ELLIPSIS = 3
-"""Most words after the mention in an elliptic clause: "The mother did."."""
-_DOER = C["doer"] | C["doing"]
-_RELATIVE = C["who"] | C["relative"]
-_BESIDE = SMALL | INNER | NOT | C["affirm"]
-"""Classes that may be between "the one who" and the mention."""
-_BRIEF = (
-    (C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"])
-    | (C["speaker"] | C["source"] | PRONOUN | _RELATIVE)
-    | (MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY)
-)
-"""Classes that may be in a sentence that consists of a mention."""
 
 
 class Clause(NamedTuple):

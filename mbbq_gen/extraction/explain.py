@@ -13,6 +13,22 @@ from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotKind
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction.engine import Analysis, RuleExtractor
+DECISIONS: dict[str, str] = {
+    "empty": "There is nothing to read.",
+    "truncated": "The response was cut off before an answer.",
+    "degenerate": "A word or a few make most of the text, again and again.",
+    "no_candidate": "No option, and no statement that it can't be known, was found.",
+    "conflict": "Several options are named and none is committed to.",
+}
+"""Rule → text of a decision without a winner."""
+_KINDS = {
+    MentionKind.LABEL: "label",
+    MentionKind.TEXT: "text",
+    MentionKind.BOTH: "label_text",
+    MentionKind.ORDINAL: "ordinal",
+}
+_IN_PASSING = Rule.ASIDE, Rule.REASON, Rule.GRANTED, Rule.DESCRIBED
+"""Rules whose names are used as the standing of a candidate."""
 
 
 class Source(FrozenModel):
@@ -67,24 +83,6 @@ class Explanation(FrozenModel):
     zones: tuple[ZoneSpan, ...]
     candidates: tuple[Candidate, ...]
     decision: str
-
-
-DECISIONS: dict[str, str] = {
-    "empty": "There is nothing to read.",
-    "truncated": "The response was cut off before an answer.",
-    "degenerate": "A word or a few make most of the text, again and again.",
-    "no_candidate": "No option, and no statement that it can't be known, was found.",
-    "conflict": "Several options are named and none is committed to.",
-}
-"""Rule → text of a decision without a winner."""
-_KINDS = {
-    MentionKind.LABEL: "label",
-    MentionKind.TEXT: "text",
-    MentionKind.BOTH: "label_text",
-    MentionKind.ORDINAL: "ordinal",
-}
-_IN_PASSING = Rule.ASIDE, Rule.REASON, Rule.GRANTED, Rule.DESCRIBED
-"""Rules whose names are used as the standing of a candidate."""
 
 
 def explain_analysis(extractor: RuleExtractor, analysis: Analysis, response: str, question: Question) -> Explanation:

@@ -42,6 +42,10 @@ PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
 _BITS = {**CLASSES, "small": SMALL}
 """Name of a class between < and > in a phrase → its bit."""
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
+GAP = 4
+"""Longest gap in a phrase, in words."""
+MAX_CLITICS = 5
+"""Clitics that are stripped from a word, one after another."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,10 +106,6 @@ class PhraseNode:
         if part.startswith("*"):
             return self.suffixes.setdefault(part[1:], PhraseNode())
         return self.keys.setdefault(part, PhraseNode())
-
-
-GAP = 4
-"""Longest gap in a phrase, in words."""
 
 
 class Lexicon(dict[str, Token]):
@@ -279,10 +279,6 @@ def _split(part: str) -> list[str]:
     words[0] = "*" * part.startswith("*") + words[0]
     words[-1] += "*" * part.endswith("*")
     return words
-
-
-MAX_CLITICS = 5
-"""Clitics that are stripped from a word, one after another."""
 
 
 class Stemmer:

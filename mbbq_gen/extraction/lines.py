@@ -22,6 +22,12 @@ _SEMICOLONS = frozenset(";；|")
 _MARKS = frozenset("*\"'`()[]{}<>«»“”„‘’‚「」『』【】《》_~#$\\")
 _BULLET = re.compile(r"\s*(?:[#>\-*+•·▪●–—]+\s+|\(?\d{1,2}[.)]\s+|>+)+")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|__[^_]+__:?\s*$)")
+_KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]
+"""Classes that a word in the gap of a phrase keeps."""
+_KEPT = SMALL | C["speaker"] | C["claim"]
+"""Classes that the words of a phrase keep."""
+_KEPT_IN_FINAL = C["answer"] | NOUN
+"""Classes that the words of a phrase of the class `final` keep: "the last answer"."""
 
 
 @lru_cache(maxsize=20_000)
@@ -130,14 +136,6 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
             line.starts = line.starts[line.starts[:1] == [0] :]
             line.gaps[1] = STOP
     return lines
-
-
-_KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]
-"""Classes that a word in the gap of a phrase keeps."""
-_KEPT = SMALL | C["speaker"] | C["claim"]
-"""Classes that the words of a phrase keep."""
-_KEPT_IN_FINAL = C["answer"] | NOUN
-"""Classes that the words of a phrase of the class `final` keep: "the last answer"."""
 
 
 def mark_phrases(line: Line, phrases: PhraseNode) -> None:

@@ -11,6 +11,20 @@ from mbbq_gen.extraction.lexicon import SMALL, Lexicon
 from mbbq_gen.extraction.question import label_core
 from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
+CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
+_OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
+_AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
+_WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
+_ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
+_SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
+"""First letters of lists in other alphabets; read as A, B, C, D."""
+_IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
+_UNSPACED_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
+_LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
+
 
 @dataclass(slots=True)
 class SlotContent:
@@ -24,15 +38,6 @@ class SlotContent:
     enclosed: bool
     """Whether it can only be a label, by its signs or its form: `(A)`, `**A**`, `①`, `ans0`."""
     circled: bool = False
-
-
-CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
-_OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
-_AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
-_WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
-_ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
-_SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
-"""First letters of lists in other alphabets; read as A, B, C, D."""
 
 
 def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
@@ -142,14 +147,6 @@ class OptionMatcher:
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)
-
-
-_IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
-_UNSPACED_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_WORD_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
-_LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-_POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-_FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
 
 
 def fold(text: str) -> str:

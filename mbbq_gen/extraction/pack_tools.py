@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -14,44 +13,21 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import mark_phrases, read_lines
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import ResponseRow, read_rows
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
-from mbbq_gen.languages.packs import PLACEHOLDER
-from mbbq_gen.languages.prompt_pack import read_prompts
 
-NOT_IN_PROMPTS = "refuse", "not_stated", "unclear", "correction", "forced"
-"""Classes whose words must not be in our prompts, nor in the texts of options that are people."""
 _PARTICLES = "asks", "clitics", "and_before", "copula"
 
 
-def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ()) -> list[str]:
-    """The faults of a language's pack, as messages.
-
-    Args:
-        resources: where packs are found.
-        language: language of the pack.
-        persons: option texts of our own benchmarks that are people.
-    """
+def check_pack(resources: PackPaths, language: str) -> list[str]:
+    """The faults of a language's pack, as messages."""
     try:
         grammar = read_grammar(language, resources)
         extractor = load_extractor(language, resources)
     except MbbqGenError as error:
         return [str(error)]
-    texts = [(text, "an option text of ours") for text in persons]
-    if resources.find("prompts", language) is not None:
-        with suppress(MbbqGenError):  # prompts have their own check
-            variants = read_prompts(resources, language).variant
-            texts += [(PLACEHOLDER.sub(" ", variant.text), "a prompt of ours") for variant in variants]
-    faults = [*_entry_faults(grammar, extractor.lexicon), *_example_faults(grammar, extractor)]
-    for text, what in texts:
-        for line in read_lines(text, extractor.lexicon):
-            mark_phrases(line, extractor.lexicon.phrases)
-            for name in NOT_IN_PROMPTS:
-                words = [word for word, mask in zip(line.texts, line.masks, strict=True) if mask & CLASSES[name]]
-                faults += [f"words.{name}: {word!r} stands in {what}: {text!r}; use a narrower entry" for word in words]
-    return faults
+    return [*_entry_faults(grammar, extractor.lexicon), *_example_faults(grammar, extractor)]
 
 
 def _entry_faults(grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:

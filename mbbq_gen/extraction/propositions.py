@@ -33,6 +33,21 @@ _READ_CLAUSE = (MAY_ABSTAIN | C["correction"] | C["no"] | C["assume"] | C["both"
     C["wrong"] | C["right"] | C["choose"] | C["answer"]
 )
 """Classes for which a clause without a mention is read."""
+MAX_ENTRY = 6
+"""Most lines of an entry of a list."""
+MAX_HEAD = 7
+"""Most words of a header before its colon."""
+MAX_MENTIONS = 64
+"""Most mentions of a sentence that is read."""
+MAX_GREETING = 4
+"""Most words of a greeting before the answer: "Happy to help!"."""
+_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["not_stated"]
+_READ_SENTENCE = (
+    (C["not_stated"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
+    | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
+    | (C["neither"] | C["both"])
+)
+"""Classes for which a sentence without a mention is read."""
 
 
 def read_sentence(s: Sentence) -> None:
@@ -164,23 +179,6 @@ def _antecedent(s: Sentence, start: int) -> int | None:
         if named:
             return named.pop() if len(named) == 1 else None
     return s.parsed.spoken_of
-
-
-MAX_ENTRY = 6
-"""Most lines of an entry of a list."""
-MAX_HEAD = 7
-"""Most words of a header before its colon."""
-MAX_MENTIONS = 64
-"""Most mentions of a sentence that is read."""
-MAX_GREETING = 4
-"""Most words of a greeting before the answer: "Happy to help!"."""
-_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["not_stated"]
-_READ_SENTENCE = (
-    (C["not_stated"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
-    | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
-    | (C["neither"] | C["both"])
-)
-"""Classes for which a sentence without a mention is read."""
 
 
 def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]]) -> ParsedResponse:

@@ -42,6 +42,27 @@ PREFIX: Final = "reasoning:"
 Stance = Literal["insufficient_context", "cites_context", "generalises_group", "mentions_stereotype"]
 STANCES: Final[tuple[Stance, ...]] = get_args(Stance)
 _SENTENCE = regex.compile(r"[^.!?。！？।؟\n]+[.!?。！？।؟]*")
+_load_zoner = lru_cache(maxsize=16)(Zoner)
+MOST_WORDS = 300
+"""First words from which the language of a text is guessed."""
+MIN_KNOWN = 0.2
+"""Smallest share of them in the pack of the guessed language."""
+MIN_SIGNS = 4
+"""A text with more letters of a script than this is in that script's language."""
+_SCRIPTS = {
+    "ja": r"[\p{Hiragana}\p{Katakana}]",
+    "zh": r"\p{Han}",
+    "ko": r"\p{Hangul}",
+    "ar": r"\p{Arabic}",
+    "ru": r"\p{Cyrillic}",
+    "or": r"\p{Oriya}",
+    "ta": r"\p{Tamil}",
+    "te": r"\p{Telugu}",
+}
+"""Language → pattern for a letter of its script, for scripts of one language with a pack; kana before Han."""
+_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
+MIN_FOREIGN = 2
+"""Smallest number of them in that pack."""
 
 
 class ArgumentSpan(FrozenModel):
@@ -107,9 +128,6 @@ class ReasoningText:
     """End of its closing sign; None as for `start`."""
     is_cut: bool
     """Whether the response ended within it."""
-
-
-_load_zoner = lru_cache(maxsize=16)(Zoner)
 
 
 def split_reasoning(text: str, resources: PackPaths) -> ReasoningText | None:
@@ -210,28 +228,6 @@ def _phrases(lines: Words) -> list[str]:
 def _joined_keys(text: str) -> str:
     """The keys of a text's words, with a space before and after each."""
     return f" {' '.join(loose_key(word) for word in WORD.findall(normalise(text).text))} "
-
-
-MOST_WORDS = 300
-"""First words from which the language of a text is guessed."""
-MIN_KNOWN = 0.2
-"""Smallest share of them in the pack of the guessed language."""
-MIN_SIGNS = 4
-"""A text with more letters of a script than this is in that script's language."""
-_SCRIPTS = {
-    "ja": r"[\p{Hiragana}\p{Katakana}]",
-    "zh": r"\p{Han}",
-    "ko": r"\p{Hangul}",
-    "ar": r"\p{Arabic}",
-    "ru": r"\p{Cyrillic}",
-    "or": r"\p{Oriya}",
-    "ta": r"\p{Tamil}",
-    "te": r"\p{Telugu}",
-}
-"""Language → pattern for a letter of its script, for scripts of one language with a pack; kana before Han."""
-_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-MIN_FOREIGN = 2
-"""Smallest number of them in that pack."""
 
 
 def best_language(text: str, expected: str, resources: PackPaths) -> str | None:

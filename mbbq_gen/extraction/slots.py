@@ -34,6 +34,27 @@ MAX_SHORT = 160
 """Longest response, in characters, whose opening another option after it contests."""
 MAX_SENTENCE = 400
 """Most characters of the sentence after a label."""
+CONTESTED = -1
+"""The option of a slot whose sentence names another option too, so that prose decides."""
+_END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
+_NEG = C["neg"] | C["neither"] | C["cannot"] | C["wrong"] | C["no"]
+_ABSTAINS = _NEG | C["not_stated"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
+_GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["assume"]
+_LINK = (
+    SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
+) | (C["only"] | C["options"] | C["source"] | C["affirm"])
+_Words = list[tuple[re.Match[str], int]]
+"""Words of a text with their classes."""
+_LISTED = re.compile(
+    r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE
+)
+"""A label with a sign at the start of a line or sentence."""
+_WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
+_JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
+"""A sign that joins two options, or "and" written together with a label (A와 B, AとB, A和B)."""
+_BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
+_NEXT_LINE = re.compile(r"[.,;\s*_]*\n[\s*_-]*")
+_STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
 class SlotKind(StrEnum):
@@ -61,10 +82,6 @@ class SlotKind(StrEnum):
     BOLD = "only_bold", 7, "medium"
 
 
-CONTESTED = -1
-"""The option of a slot whose sentence names another option too, so that prose decides."""
-
-
 class AnswerSlot(NamedTuple):
     """A part of the text that states an answer."""
 
@@ -75,19 +92,6 @@ class AnswerSlot(NamedTuple):
     end: int
     conflict: int | None = None
     """The option of the label, if the text beside it names another one."""
-
-
-_END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
-_NEG = C["neg"] | C["neither"] | C["cannot"] | C["wrong"] | C["no"]
-_ABSTAINS = _NEG | C["not_stated"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
-_GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["assume"]
-_LINK = (
-    SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
-) | (C["only"] | C["options"] | C["source"] | C["affirm"])
-
-
-_Words = list[tuple[re.Match[str], int]]
-"""Words of a text with their classes."""
 
 
 class SlotFinder:
@@ -365,18 +369,6 @@ class SlotFinder:
         if bullet or (content.label is None and before[-1:].isalnum()):
             return None
         return slot_of(SlotKind.CLOSING, content)
-
-
-_LISTED = re.compile(
-    r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE
-)
-"""A label with a sign at the start of a line or sentence."""
-_WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
-_JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
-"""A sign that joins two options, or "and" written together with a label (A와 B, AとB, A和B)."""
-_BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
-_NEXT_LINE = re.compile(r"[.,;\s*_]*\n[\s*_-]*")
-_STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
 def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMatcher) -> SlotContent:

@@ -38,16 +38,6 @@ class StructuredValue(NamedTuple):
     end: int
 
 
-class Field(NamedTuple):
-    """A field of a JSON-like object."""
-
-    key: str
-    start: int
-    end: int
-    nested: bool
-    """Whether its value is an object; its fields follow."""
-
-
 def field_name(key: str) -> str:
     """A field name without spaces, underscores and hyphens."""
     return loose_key(key).replace(" ", "").replace("_", "").replace("-", "")
@@ -66,8 +56,8 @@ def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]
         end = here - 1 if not depth else line if line >= 0 else limit
         found.append(StructuredValue("boxed", match.end(), end))
     if "{" in body:
-        fields = [field for field in json_fields(body) if not field.nested and field_name(field.key) in names]
-        found += [StructuredValue("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
+        fields = [field for field in json_fields(body) if field_name(field[0]) in names]
+        found += [StructuredValue("json", start, end) for _, start, end in reversed(fields[-MAX_VALUES:])]
     for match in reversed(list(_TAG.finditer(body))[-MAX_VALUES:] if "<" in body else []):
         if field_name(match.group(1)) in names:
             close = body.find("</", match.end(), match.end() + MAX_VALUE)
@@ -77,15 +67,18 @@ def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]
     return found
 
 
-def json_fields(body: str) -> list[Field]:
-    """Fields of JSON-like objects, with any quotes, keys without quotes, or a missing end."""
-    fields: list[Field] = []
+def json_fields(body: str) -> list[tuple[str, int, int]]:
+    """Key, start and end of the value of each field of JSON-like objects, except fields that are objects.
+
+    Quotes of any kind, keys without quotes, and a missing end are accepted.
+    """
+    fields: list[tuple[str, int, int]] = []
     here = 0
     for match in _KEY.finditer(body, body.find("{")):
         start = match.end()
-        if match.start() < here:
-            continue
         sign = body[start : start + 1]
+        if match.start() < here or sign == "{":
+            continue
         limit = min(len(body), start + MAX_VALUE)
         if sign in _QUOTES:
             end = _end_of_string(body, start + 1, _QUOTES[sign])
@@ -94,9 +87,9 @@ def json_fields(body: str) -> list[Field]:
             end = close if close >= 0 else limit
         else:
             end = start
-            while sign != "{" and end < limit and body[end] not in ",}\n":
+            while end < limit and body[end] not in ",}\n":
                 end += 1
-        fields.append(Field(match.group(1) or match.group(2), start, end, sign == "{"))
+        fields.append((match.group(1) or match.group(2), start, end))
         here = end
     return fields
 

@@ -32,6 +32,25 @@ _INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র", "ৎ
 """Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত before an ending (অভিজিতের)."""
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letter → the Latin letter that it looks like."""
+TICK, CROSS = "\ua66e", "\ua669"
+"""Letters of no living language that replace ticks and crosses, so that each is a word."""
+_UNSPACED_SCRIPTS = "\u3040-\u30ff\u3400-\u9fff"
+CJK = "\ua66e\ua669\u3040-\u30ff\u3400-\u9fff"
+_COMBINING_MARKS = "\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+_LATIN = "[^\\W_\u0370-\u1dff\u1f00-\U0010ffff]"
+_OTHER = f"[^\\W_\\x00-\u036f\u1e00-\u1eff{CJK}]"
+WORD = re.compile(
+    rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_COMBINING_MARKS}]+{_OTHER}*)*)"
+)
+"""A word: letters and digits, either Latin or not, with combining marks; or one Han or Kana character.
+
+A label and a Korean ending after it are two words: "B\uac00"."""
+ASCII_WORD = re.compile("([A-Za-z0-9]+)")
+"""A word in an ASCII text."""
+UNSPACED = re.compile(rf"[{_UNSPACED_SCRIPTS}]")
+"""A character of a script without spaces between words; each is read as a word."""
+HIRAGANA = re.compile("[\u3040-\u309f]")
+"""A character of the Japanese script for endings and particles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +120,3 @@ def strict_key(word: str, turkish: bool) -> str:
     if turkish:
         composed = composed.replace("I", "ı").replace("İ", "i")
     return composed.casefold()
-
-
-TICK, CROSS = "\ua66e", "\ua669"
-"""Letters of no living language that replace ticks and crosses, so that each is a word."""
-_UNSPACED_SCRIPTS = "\u3040-\u30ff\u3400-\u9fff"
-CJK = "\ua66e\ua669\u3040-\u30ff\u3400-\u9fff"
-_COMBINING_MARKS = "\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
-_LATIN = "[^\\W_\u0370-\u1dff\u1f00-\U0010ffff]"
-_OTHER = f"[^\\W_\\x00-\u036f\u1e00-\u1eff{CJK}]"
-WORD = re.compile(
-    rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_COMBINING_MARKS}]+{_OTHER}*)*)"
-)
-"""A word: letters and digits, either Latin or not, with combining marks; or one Han or Kana character.
-
-A label and a Korean ending after it are two words: "B\uac00"."""
-ASCII_WORD = re.compile("([A-Za-z0-9]+)")
-"""A word in an ASCII text."""
-UNSPACED = re.compile(rf"[{_UNSPACED_SCRIPTS}]")
-"""A character of a script without spaces between words; each is read as a word."""
-HIRAGANA = re.compile("[\u3040-\u309f]")
-"""A character of the Japanese script for endings and particles."""

@@ -32,6 +32,7 @@ _STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
 _BLANKS = regex.compile(r"\s+")
 _SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
 _EMPHASIS = str.maketrans("", "", "*_#>")
+_NOT_APPLICABLE = regex.compile(r"(?<![\p{L}\d/])[nN] ?/ ?[aA](?![\p{L}\d/])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +153,6 @@ class Zoner:
                     return [*zones, Zone("continuation", match.start(), len(body))]
                 zones.append(Zone("markup", *match.span()))
         return zones
-
-
-_NOT_APPLICABLE = regex.compile(r"(?<![\p{L}\d/])[nN] ?/ ?[aA](?![\p{L}\d/])")
 
 
 def without_fragments(body: str, options: tuple[str, ...]) -> str:

@@ -22,6 +22,10 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 TO_DO = "TODO"
 """Placeholder in a new pack for a text by a speaker of the language."""
+MAX_TOML = 4 << 20
+"""Maximum size of a TOML file, in bytes."""
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""")
+"""A dotted key of more than 32 parts; tomllib needs memory with the square of their number."""
 
 
 class Pack(BaseModel):
@@ -66,10 +70,6 @@ def _check_unique(items: Any) -> Any:
 
 Unique = AfterValidator(_check_unique)
 """Validates that the texts, or the ids of the entries, of a list are unique."""
-MAX_TOML = 4 << 20
-"""Maximum size of a TOML file, in bytes."""
-_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""")
-"""A dotted key of more than 32 parts; tomllib needs memory with the square of their number."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -25,6 +25,7 @@ VariantId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\+[a-z][
 VariantKind = Literal[
     "polite", "bare", "letters", "single_letter", "reasoned", "plain", "json", "line", "published", "open"
 ]
+FOLLOW_UP_PLACEHOLDERS = frozenset({"label_a", "label_b", "label_c", "none"})
 
 
 class PromptVariant(Pack):
@@ -84,9 +85,6 @@ class SampleAnswers(Pack):
             if placeholders(sentence):
                 raise ValueError(f"{sentence!r} must hold no placeholder")
         return self
-
-
-FOLLOW_UP_PLACEHOLDERS = frozenset({"label_a", "label_b", "label_c", "none"})
 
 
 class FollowUpText(Pack):

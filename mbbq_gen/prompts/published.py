@@ -46,6 +46,11 @@ _NAMES: Final = {
 }  # fmt: skip
 """The authors' named placeholders → ours."""
 _TRANSLATIONS: Final = TypeAdapter(dict[str, dict[str, str]])
+_BLOCK: Final = re.compile(
+    r"^(?P<heading>#{1,6}[^\n]*)\n(?:(?!#|```)[^\n]*\n)*```[^\n]*\n(?P<text>.*?)\n```[^\S\n]*$", re.M | re.S
+)
+"""The first fenced block after a heading."""
+_NAMED_LANGUAGE: Final = re.compile(r"\(\s*([A-Za-z]+)\s*\)\s*$")
 
 
 @dataclass(frozen=True)
@@ -165,13 +170,6 @@ def _read_kobbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
         text = "".join([instruction, "\n\n", *(f"{piece}{{}}\n" for piece in pieces), answer])
         prompts.append(_prompt(paths[0], f"published_{row.prompt_id}", text, row.unknown))
     return prompts
-
-
-_BLOCK: Final = re.compile(
-    r"^(?P<heading>#{1,6}[^\n]*)\n(?:(?!#|```)[^\n]*\n)*```[^\n]*\n(?P<text>.*?)\n```[^\S\n]*$", re.M | re.S
-)
-"""The first fenced block after a heading."""
-_NAMED_LANGUAGE: Final = re.compile(r"\(\s*([A-Za-z]+)\s*\)\s*$")
 
 
 def _read_bharatbbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:

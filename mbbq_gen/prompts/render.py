@@ -1,12 +1,5 @@
 """Instance × prompt variant × option order × label style → the prompt as sent.
 
-    Read the text and answer the question.          variant 'polite', English
-    Text: {context}
-    Question: {question}
-    A: {option_a}                                   label style 'A', order (2, 0, 1):
-    B: {option_b}                                   the instance's third option comes first
-    C: {option_c}
-
 Option orders are decided only here, from the seed alone, so that the same seed gives the same bytes on every machine.
 Published orders are used only on request.
 """

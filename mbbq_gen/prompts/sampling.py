@@ -27,6 +27,7 @@ KINDS: tuple[Kind, ...] = (
     ("disambiguated", "negative", "biased"),
 )
 """Kinds of questions with a single target; their order breaks ties."""
+_ROLES: tuple[Role, ...] = ("target", "non_target", "unknown")
 
 
 def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[str]:
@@ -74,9 +75,6 @@ def _next_kind(stock: Iterable[Kind], given: Counter[Kind | Condition], overall:
         return given[kind[0]], overall[kind[0]], given[kind], overall[kind], rank
 
     return min(stock, key=need)
-
-
-_ROLES: tuple[Role, ...] = ("target", "non_target", "unknown")
 
 
 @dataclass(frozen=True)

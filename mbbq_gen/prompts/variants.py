@@ -26,6 +26,13 @@ PUBLISHED_LABELS: Final = "published"
 
 Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
 """Benchmark, language → the authors' variants."""
+SAMPLED: Final = "sampled"
+DATA_ISSUE: Final = "unknown_text_replaced"
+PUBLISHED_TEXT: Final = "published_unknown"
+"""Metadata key of the replaced text."""
+_CODE: Final = r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*"
+_ENTRY: Final = re.compile(rf"\s*{_CODE}=.*", re.S)
+_SEPARATOR: Final = re.compile(rf",(?=\s*{_CODE}=)")
 
 
 def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str], instruction: str | None) -> Published:
@@ -132,16 +139,6 @@ class PromptVariants:
 def _with_example_answer(setting: PromptSettings, answer: str) -> PromptSettings:
     """The settings with few-shot answers in the scored form: an option's text or its label."""
     return replace(setting, variant=setting.variant.model_copy(update={"example_answer": answer}))
-
-
-SAMPLED: Final = "sampled"
-DATA_ISSUE: Final = "unknown_text_replaced"
-PUBLISHED_TEXT: Final = "published_unknown"
-"""Metadata key of the replaced text."""
-
-_CODE: Final = r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*"
-_ENTRY: Final = re.compile(rf"\s*{_CODE}=.*", re.S)
-_SEPARATOR: Final = re.compile(rf",(?=\s*{_CODE}=)")
 
 
 def parse_unknown_text(text: str) -> dict[str, str]:

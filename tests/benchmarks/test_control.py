@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.control.people import assign_genders, assign_names, names_clash, write_name
+from mbbq_gen.benchmarks.control.names import assign_genders, assign_names, names_clash, write_name
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.control_pack import ControlSet, Names, read_control_set

@@ -91,7 +91,7 @@ def test_published_files_hold_what_the_papers_say_or_a_note_says_why_not(
             differing[count.category].add(count.note)
     for notes in differing.values():
         assert None not in notes
-    assert set(differing) == set(published_counts()[name].notes)
+    assert set(differing) == set(published_counts()[name].get("notes", {}))
 
 
 def test_repeated_ids_are_found() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import regex as re
 
-from mbbq_gen.benchmarks.control.people import write_name
+from mbbq_gen.benchmarks.control.names import write_name
 from mbbq_gen.benchmarks.templates import STARTER_FOLDER, load_starter, load_templates
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split

@@ -13,7 +13,7 @@ import pytest
 
 from mbbq_gen.benchmarks.control.maker import REASONS, ControlGenerator, people_of
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
-from mbbq_gen.benchmarks.control.people import confusable, write_name
+from mbbq_gen.benchmarks.control.names import confusable, write_name
 from mbbq_gen.benchmarks.control.spans import Spans
 from mbbq_gen.benchmarks.control.substitution import apply_plan
 from mbbq_gen.benchmarks.registry import load_benchmark

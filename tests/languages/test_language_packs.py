@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mbbq_gen.benchmarks.control.people import write_name
+from mbbq_gen.benchmarks.control.names import write_name
 from mbbq_gen.checks import check_everything
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import LABEL_STYLES

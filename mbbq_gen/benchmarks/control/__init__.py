@@ -1,7 +1,8 @@
 """Control questions made by substitution: two first names replace the two people of a question.
 
     words            tokens of a text, word forms, neighbouring words
-    people           descriptions of the two people, and their names
+    people           descriptions of the two people
+    names            their names, and the forms of a name
     mention_grammar  the words about one person: distinguishing words, case, gender, stand-ins
     mentions, spans  mentions of the people, found by search or at positions in the data
     agreement        pronouns and words that agree with the gender of a person

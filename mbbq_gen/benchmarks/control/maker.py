@@ -12,7 +12,8 @@ from functools import cache, lru_cache, partial
 from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
-from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
+from mbbq_gen.benchmarks.control.names import NamePairs, write_name
+from mbbq_gen.benchmarks.control.people import describe_apart, describe_people
 from mbbq_gen.benchmarks.control.spans import Spans, person_spans
 from mbbq_gen.benchmarks.control.substitution import (
     SubstitutionPlan,
@@ -116,8 +117,8 @@ class ControlGenerator:
         wanted = (context.preferred, question.preferred, even)
         gender = next((gender for gender in wanted if gender in possible), min(possible))
         present = frozenset().union(*map(language.stems_of, (instance.context, instance.question, *options)))
-        _, *names = self._pairs.choose(gender, instance.template_id, story, present)
-        texts = [apply_plan(plan, (names[0], names[1]), gender, self.control_set) for plan in (context, question)]
+        names = self._pairs.choose(gender, instance.template_id, story, present)
+        texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
         groups = [option.group.replace("_", " ") for option in people if option.group]
         group_words = {word for group in groups for word in language.phrase(group)}
         distinctive = [word for word in group_words if len(word) >= MIN_GROUP_WORD and word not in rules.modifiers]

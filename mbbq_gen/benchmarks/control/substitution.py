@@ -15,7 +15,8 @@ from typing import NoReturn
 from mbbq_gen.benchmarks.control.agreement import GenderedText
 from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, covered, is_aside, shown
 from mbbq_gen.benchmarks.control.mentions import find_mentions
-from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
+from mbbq_gen.benchmarks.control.names import write_name
+from mbbq_gen.benchmarks.control.people import People, PersonDescription
 from mbbq_gen.benchmarks.control.spans import SlotMentions, Spans, split_nouns
 from mbbq_gen.benchmarks.control.words import MIN_STEM, Language, TextWords, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
@@ -27,6 +28,11 @@ APPOSITION_REACH = 5
 PART_LENGTH = 2
 """Usual length of a word in Chinese or Japanese, in letters."""
 _KANA = re.compile("[ぁ-ゟ]")
+_APOSTROPHES = "'’"
+LIKE_LETTERS = 2
+"""First letters that a masculine and a feminine form share: buen, buena; mal, mala."""
+_LINES: tuple[NameGender, NameGender] = ("m", "f")
+"""Gender of the people in each line of a two-line question, and in the order of two alternatives."""
 
 
 class Refusals(TextWords):
@@ -240,11 +246,6 @@ def first_match(words: Sequence[Word], distinctive: Sequence[str], language: Lan
     return next(found, None)
 
 
-_APOSTROPHES = "'’"
-LIKE_LETTERS = 2
-"""First letters that a masculine and a feminine form share: buen, buena; mal, mala."""
-
-
 @dataclass(frozen=True)
 class NameSlot:
     """A slot for a name."""
@@ -271,8 +272,6 @@ class GenderSlot:
 
 
 Piece = str | NameSlot | GenderSlot
-_LINES: tuple[NameGender, NameGender] = ("m", "f")
-"""Gender of the people in each line of a two-line question, and in the order of two alternatives."""
 
 
 @dataclass(frozen=True)

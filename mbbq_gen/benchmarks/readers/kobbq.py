@@ -34,6 +34,14 @@ _SLOT: Final = re.compile(r"\[([NWX]\d):([^\]]*)\]")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
 """Control characters stand for spaces in a few templates."""
 _NAMES: Final = ("N1", "N2")
+CATEGORIES: Final = (
+    "age", "disability_status", "domestic_area_of_origin", "educational_background", "family_structure",
+    "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
+    "sexual_orientation",
+)  # fmt: skip
+"""First parts of sample ids, also our slugs."""
+UNKNOWN_INDEX: Final = 2
+_SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
 
 
 class TemplateRow(PublishedRow):
@@ -83,16 +91,6 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _words(text: str) -> str:
     """A pattern of words, with or without spaces between them."""
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
-
-
-CATEGORIES: Final = (
-    "age", "disability_status", "domestic_area_of_origin", "educational_background", "family_structure",
-    "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
-    "sexual_orientation",
-)  # fmt: skip
-"""First parts of sample ids, also our slugs."""
-UNKNOWN_INDEX: Final = 2
-_SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
 
 
 class KobbqRow(PublishedRow):
