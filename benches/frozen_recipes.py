@@ -70,6 +70,7 @@ ANALYSES = {
         "diff @fair @leaning --json",
         "leaderboard @fair @leaning @unable --json",
         "report @fair @leaning @unable --json",
+        "export @leaning --hf-dataset @leaning-set --json",
         "report @fair @leaning @unable",
         "report @leaning -v",
         "score @leaning --tests",

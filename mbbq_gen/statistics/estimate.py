@@ -377,10 +377,8 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     """A weighted sum of estimates of one panel; undefined if one of them is."""
     pairs = list(zip(estimates, factors, strict=True))
 
-    def total(name: str) -> Any:
-        return sum(factor * getattr(estimate, name) for estimate, factor in pairs)
-
     def side(sign: int) -> Estimate | None:
+        """The sum of the estimates with a factor of this sign; None if there is none, or no other."""
         parts = [(estimate, sign * factor) for estimate, factor in pairs if sign * factor > 0]
         if not parts or len(parts) == len(pairs):
             return None
@@ -392,11 +390,11 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     sizes = np.asarray(sum(abs(factor) * estimate.template_weights for estimate, factor in pairs))
     size = float(sizes.sum())
     return Estimate(
-        value=float(total("value")),
-        influence_values=total("influence_values"),
-        adjusted_influence=total("adjusted_influence"),
+        value=float(sum(factor * estimate.value for estimate, factor in pairs)),
+        influence_values=np.asarray(sum(factor * estimate.influence_values for estimate, factor in pairs)),
+        adjusted_influence=np.asarray(sum(factor * estimate.adjusted_influence for estimate, factor in pairs)),
         template_weights=sizes / size if size else sizes,
-        bootstrap_values=total("bootstrap_values"),
+        bootstrap_values=np.asarray(sum(factor * estimate.bootstrap_values for estimate, factor in pairs)),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
         parse_rate=min((one.parse_rate for one in estimates if not math.isnan(one.parse_rate)), default=math.nan),

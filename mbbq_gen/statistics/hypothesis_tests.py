@@ -1,10 +1,8 @@
 """Hypothesis tests of scores. Each result names its unit of analysis.
 
-Answers to one template are correlated. Tests with the template as unit allow for that. Tests with the item as unit (a
-question, as in MBBQ §4.2) have too many false positives when templates react differently to a language.
-
-All p values are two-sided. Permutation p values are exact if all permutations can be listed, else (1 + extreme) / (1 +
-drawn), which is never 0 (Phipson & Smyth 2010).
+Answers to one template are correlated, which tests with the template as unit allow for. Tests with the item as unit (a
+question, as in MBBQ §4.2) have too many false positives when templates react differently to a language. All p values
+are two-sided.
 """
 
 from __future__ import annotations
@@ -79,6 +77,72 @@ class TestResult(FrozenModel):
         )
 
 
+# --- several groups --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def signs(n: int, seed: int) -> Array:
+    """Read-only rows of +1 and −1: all combinations for few units, else PERMUTATIONS random ones."""
+    if n <= EXACT_UP_TO:
+        bits = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
+    else:
+        generator = np.random.default_rng(stable_number("sign_flip", seed, n))
+        bits = 1.0 - generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64)
+    flips: Array = 1.0 - 2.0 * bits
+    flips.flags.writeable = False
+    return flips
+
+
+def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> float:
+    """The share of permutations at least as extreme as the observed statistic.
+
+    If permutations are drawn at random, (1 + extreme) / (1 + drawn), which is never 0 (Phipson & Smyth 2010).
+    """
+    extreme = int(np.sum(statistics >= observed - _TIE * max(1.0, abs(observed))))
+    return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
+
+
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str) -> TestResult:
+    """Tests that groups of items have one distribution (Kruskal & Wallis 1952), with correction for ties, by χ².
+
+    MBBQ §4.2 uses it. It assumes independent items, between groups too: it uses neither the pairing of parallel items
+    nor the templates. Effect: ε² = H / (n − 1).
+    """
+    rounded = [np.round(sample, _DIGITS) for sample in samples]
+    pooled = np.concatenate(rounded)
+    result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=pooled.size)
+    if np.all(pooled == pooled[0]):
+        return result.unavailable("all scores are equal")
+    from scipy import stats  # a slow import
+
+    statistic, p_value = map(float, stats.kruskal(*rounded))
+    return result.filled(p_value, statistic, "H", effect=statistic / (pooled.size - 1), effect_name="epsilon_squared")
+
+
+def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Tests that groups over the same templates have equal scores, by flipping signs of the templates' differences.
+
+    `shares` is groups × templates: the contribution of each template to each group's score. Under the hypothesis, both
+    signs of a template's differences are equally likely (Fisher 1935, "The Design of Experiments", §21). The statistic
+    is s′ C⁺ s, where s is the sum of the templates' deviations from their mean, and C the sum of their outer products,
+    which no flip changes.
+    """
+    result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=shares.shape[1])
+    deviations = shares - shares.mean(axis=0)
+    deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
+    inverse = np.linalg.pinv(deviations @ deviations.T)
+    flips = signs(deviations.shape[1], seed)
+    sums = flips @ deviations.T
+    total = deviations.sum(axis=1)
+    statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(total @ inverse @ total)
+    is_exact = deviations.shape[1] <= EXACT_UP_TO
+    p_value = permutation_p(statistics, observed, is_exact=is_exact)
+    return result.filled(p_value, observed, "chi_squared", is_exact=is_exact)
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+
+
 def mid_ranks(values: Array) -> Array:
     """The average rank of each value, from 1. As `scipy.stats.rankdata`, which is slow to import."""
     ordered = np.sort(values)
@@ -104,45 +168,6 @@ def sizes_matter(scores: Array, sizes: Array) -> bool:
     return bool(2 * special.stdtr(n - 2, -t) < SIZE_LEVEL)
 
 
-# --- several groups --------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4)
-def signs(n: int, seed: int) -> Array:
-    """Read-only rows of +1 and −1: all combinations for few units, else PERMUTATIONS random ones."""
-    if n <= EXACT_UP_TO:
-        bits = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
-    else:
-        generator = np.random.default_rng(stable_number("sign_flip", seed, n))
-        bits = 1.0 - generator.integers(0, 2, (PERMUTATIONS, n)).astype(np.float64)
-    flips: Array = 1.0 - 2.0 * bits
-    flips.flags.writeable = False
-    return flips
-
-
-def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> float:
-    """The p value: the share of permutations at least as extreme as the observed statistic."""
-    extreme = int(np.sum(statistics >= observed - _TIE * max(1.0, abs(observed))))
-    return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
-
-
-def kruskal_wallis(samples: Sequence[Array], hypothesis: str) -> TestResult:
-    """Tests that groups of items have one distribution (Kruskal & Wallis 1952), with correction for ties, by χ².
-
-    MBBQ §4.2 uses it. It assumes independent items, between groups too: it uses neither the pairing of parallel items
-    nor the templates. Effect: ε² = H / (n − 1).
-    """
-    rounded = [np.round(sample, _DIGITS) for sample in samples]
-    pooled = np.concatenate(rounded)
-    result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=pooled.size)
-    if np.all(pooled == pooled[0]):
-        return result.unavailable("all scores are equal")
-    from scipy import stats  # a slow import
-
-    statistic, p_value = map(float, stats.kruskal(*rounded))
-    return result.filled(p_value, statistic, "H", effect=statistic / (pooled.size - 1), effect_name="epsilon_squared")
-
-
 def kendall_w(scores: Array) -> float | None:
     """Kendall's W with ties (Kendall & Babington Smith 1939), from 0 to 1; None if all scores of each row are equal."""
     rows, columns = scores.shape
@@ -154,28 +179,6 @@ def kendall_w(scores: Array) -> float | None:
     most = rows**2 * (columns**3 - columns) - rows * ties
     spread = float(np.sum((ranks.sum(axis=0) - rows * (columns + 1) / 2) ** 2))
     return float(12 * spread / most) if most > 0 else None
-
-
-def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Tests that groups over the same templates have equal scores, by flipping signs of the templates' differences.
-
-    `shares` is groups × templates: the contribution of each template to each group's score. Under the hypothesis, both
-    signs of a template's differences are equally likely (Fisher 1935, "The Design of Experiments", §21). For two groups
-    the statistic is the difference of the scores. For more it is s′ C⁺ s, where s is the sum of the templates'
-    deviations from their mean, and C the sum of their outer products, which no flip changes.
-    """
-    result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=shares.shape[1])
-    deviations = shares - shares.mean(axis=0)
-    deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
-    inverse = np.linalg.pinv(deviations @ deviations.T)
-    flips = signs(deviations.shape[1], seed)
-    sums = flips @ deviations.T
-    total = deviations.sum(axis=1)
-    statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(total @ inverse @ total)
-    is_exact = deviations.shape[1] <= EXACT_UP_TO
-    p_value = permutation_p(statistics, observed, is_exact=is_exact)
-    statistic = (float(total[0] - total[1]), "difference") if len(shares) == 2 else (observed, "chi_squared")
-    return result.filled(p_value, *statistic, is_exact=is_exact)
 
 
 # --- many tests at once ----------------------------------------------------------------------------------------------
@@ -195,6 +198,9 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     steps = accumulate((p * len(known) / (len(known) - rank) for rank, p in enumerate(known)), min, initial=1.0)
     adjusted = dict(zip(known, [*steps][1:], strict=True))
     return [None if p is None else adjusted[p] for p in p_values]
+
+
+# --- tests of estimates ----------------------------------------------------------------------------------------------
 
 
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:

@@ -85,7 +85,6 @@ def test_sign_flips_of_two_groups_are_full_enumeration() -> None:
     sums = [abs(float(np.array(row) @ (one - other))) for row in product((1, -1), repeat=6)]
     assert found.p_value == pytest.approx(np.mean([size >= abs(observed) - 1e-12 for size in sums]))
     assert found.is_exact
-    assert found.statistic == pytest.approx(observed)
 
 
 def test_sign_flips_of_three_groups_find_what_is_there_and_nothing_else() -> None:
