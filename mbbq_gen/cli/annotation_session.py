@@ -28,7 +28,7 @@ from mbbq_gen.storage.queries import find_completed
 from mbbq_gen.storage.store import RunStore
 
 _STEPS = {"b": -1, "s": 1, "q": 0}
-_KEYS = "y correct   1-{count} the correct option   0 no answer   n wrong, no more known   b back   s skip   q quit"
+_KEYS = "y correct   1-{count} the correct option   0 no answer   n wrong, correct unknown   b back   s skip   q quit"
 INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
