@@ -41,7 +41,7 @@ class Report(RunsCommand):
 
     help_examples = (
         "  mbbq-gen report my-run\n"
-        "  mbbq-gen report my-run -o report.html --open\n"
+        "  mbbq-gen report my-run -o report.html\n"
         "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
         "  mbbq-gen report run-a run-b -o report.html --figures figures"
     )
@@ -49,7 +49,6 @@ class Report(RunsCommand):
     correct_with: CorrectWith = None
     paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
-    open_browser: bool = flag("Files", "Open the page of -o in the browser.", "--open")
     page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
     figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
     verbose: Verbose = False
@@ -72,9 +71,8 @@ class Report(RunsCommand):
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
-        for name, is_given in (("--open", self.open_browser), ("--paper-figures", self.paper_figures)):
-            if is_given and self.output is None:
-                raise UsageError(f"{name}: for the page; give -o FILE.html too")
+        if self.paper_figures and self.output is None:
+            raise UsageError("--paper-figures: for the page; give -o FILE.html too")
         if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.output is not None:
@@ -131,8 +129,6 @@ class Report(RunsCommand):
             say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")
             for name, reason in drawings.left_out.items():
                 say(f"not drawn: {charts.CHARTS[name][1]}: {reason}")
-        if self.open_browser and self.output is not None:
-            webbrowser.open(self.output.resolve().as_uri())
 
 
 def report_text(
