@@ -260,7 +260,7 @@ class Explain(PackCommand):
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
         from mbbq_gen.runs.extraction import question_of
-        from mbbq_gen.storage.queries import find_completed, iter_extractions
+        from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
         current = extract_missing(folder, self.resources)
         if self.language:
@@ -273,8 +273,7 @@ class Explain(PackCommand):
                 for extraction in iter_extractions(store, current)
                 if not outcomes or extraction.outcome in outcomes
             ]
-            pairs = ((extraction, find_completed(store, extraction.prompt_id)) for extraction in found[: self.limit])
-            rows = [(extraction, answered) for extraction, answered in pairs if answered is not None]
+            rows = list(answered_extractions(store, found[: self.limit]))
         if self.as_json:
             listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
             print_json({"extractions": len(found), "listed": listed})

@@ -139,6 +139,16 @@ def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[E
             yield from (ExtractionRow(*row) for row in batch)
 
 
+def answered_extractions(
+    store: RunStore, found: Iterable[ExtractionRow]
+) -> Iterator[tuple[ExtractionRow, CompletedPrompt]]:
+    """Each extraction with its completed prompt."""
+    for extraction in found:
+        answered = find_completed(store, extraction.prompt_id)
+        if answered is not None:
+            yield extraction, answered
+
+
 def extraction_changes(store: RunStore, language: str, old: str, new: str) -> list[ExtractionChange]:
     """Pairs of extractions by two versions with their counts, most frequent first."""
     rows = store.query(
