@@ -94,14 +94,13 @@ class TruncationMonitor:
         """Counts responses; warns if the first five, or more than half of the first fifty, are truncated."""
         if self.provider.settings.get("max_tokens") is None:
             return
-        for response in responses:
-            if response.error is not None or response.scores is not None:
+        for one in responses:
+            if one.error is not None or one.scores is not None:
                 continue
             self._n_answers += 1
-            if response.finish_reason == "length":
+            if one.finish_reason == "length":
                 self._n_truncated += 1
-                has_trace = response.reasoning or response.usage.reasoning_tokens or "<think" in (response.text or "")
-                self._has_reasoning |= bool(has_trace)
+                self._has_reasoning |= bool(one.reasoning or one.usage.reasoning_tokens or "<think" in str(one.text))
             is_often = self._n_answers == self._n_truncated == 5 or (self._n_answers == 50 and self._n_truncated > 25)
             if is_often and not self._has_warned:
                 self._has_warned = True

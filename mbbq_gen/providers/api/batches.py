@@ -165,20 +165,16 @@ class BatchApi(ABC):
         """One request as a line of the batch's file, with a newline."""
         return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
-    async def stream(self, path: str) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """Yields the results in the lines of a file, and malformed lines."""
-        async for line in self.provider.stream(path):
-            if line.strip():
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
+        """Yields the results of an ended batch in any order, and malformed lines; raises as `ApiService.stream`."""
+        for path in status.results:
+            async for line in self.provider.stream(path):
+                if not line.strip():
+                    continue
                 try:
                     yield self.read(read_json(line))
                 except (ValueError, KeyError, TypeError, AttributeError):
                     yield MalformedLine(storable_text(line[:_SHOWN].decode("utf-8", "replace")))
-
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """Yields the results of an ended batch in any order, and malformed lines; raises as `ApiService.stream`."""
-        for path in status.results:
-            async for result in self.stream(path):
-                yield result
 
     async def cancel(self, service_id: str) -> None:
         """Cancels a batch; existing answers are kept. For a batch that has ended, nothing happens."""
