@@ -153,21 +153,17 @@ class BatchApi(ABC):
         """One request as a line of the batch's file, with a newline."""
         return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
-    async def stream(self, path: str) -> AsyncGenerator[BatchResult, None]:
-        """Yields the results in the lines of a file; counts malformed lines."""
-        async for line in self.provider.stream(path):
-            if line.strip():
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
+        """Yields the results of an ended batch in any order; counts malformed lines; raises as `ApiService.stream`."""
+        for path in status.results:
+            async for line in self.provider.stream(path):
+                if not line.strip():
+                    continue
                 try:
                     result = self.read(read_json(line))
                 except (ValueError, KeyError, TypeError, AttributeError):
                     self.n_malformed += 1
                     continue
-                yield result
-
-    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
-        """Yields the results of an ended batch in any order; raises as `ApiService.stream`."""
-        for path in status.results:
-            async for result in self.stream(path):
                 yield result
 
     async def cancel(self, service_id: str) -> None:
