@@ -77,15 +77,16 @@ class LoadOptions:
     def versions(self, store: RunStore, current: Mapping[str, str], scored: str | None) -> dict[str, Sequence[str]]:
         """Language → extractor versions whose extractions count."""
         found = {language: [version] for language, version in current.items()}
-        every, is_stored = self.all_extractors, self.extractor not in extractor_names()
-        for language, version in current.items() if every or is_stored else ():
+        is_stored = self.extractor not in extractor_names()
+        for language, version in current.items() if self.all_extractors or is_stored else ():
             answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
             total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
             for other, count in store.extractors(language).items():
                 part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
-                if not every and other == version and count < total:
-                    self.tell(f"{part}: scores of those only")
-                elif every and other != version and not other.startswith(LIKELIHOOD_PREFIX):
+                if other == version:
+                    if count < total:
+                        self.tell(f"{part}: scores of those only")
+                elif self.all_extractors and not other.startswith(LIKELIHOOD_PREFIX):
                     if count == total:
                         found[language].append(other)
                     else:
