@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
-    Shows all metrics with counts and confidence intervals clustered by template. --jsonl always prints JSON.
+    Shows all metrics with counts and confidence intervals clustered by template. The scores of one run are also written
+    to RUN/scores.json, unless --extractor, --normalization or --answers select others. --jsonl always prints JSON.
 
     Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
     diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
@@ -90,6 +91,8 @@ class Score(PackCommand):
         )
         if self.csv is not None:
             write_scores(report, self.csv)
+        if len(runs) == 1 and (self.statistics.extractor, self.normalization, self.answers) == ("rules", None, "first"):
+            _store(report, runs[0] / "scores.json")
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
 
     def _check(self, sampling: InferenceSettings) -> None:
@@ -125,6 +128,9 @@ class Score(PackCommand):
         frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
         if not frame.height:
             raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
+        repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
+        if repeats:
+            say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         warn_without_responses(frame)
         return frame
 
@@ -165,11 +171,26 @@ class Score(PackCommand):
         return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
 
+def _store(report: ScoreReport, path: Path) -> None:
+    """Writes scores into the folder of their run; says so if it can't be written to."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(f"{report.model_dump_json(indent=2)}\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        say(f"{path}: not written: {error.strerror}")
+
+
 _EXCLUDED = {
     "--jsonl": ["--answers", "--correct-with"],
     "--subset": ["--correct-with"],
 }
 """Option → options that it excludes."""
+_SAME_PROMPT = (
+    *("model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id"),
+    *("variant", "label_style", "option_order"),
+)
+"""Columns that are equal for two answers to the same prompt."""
 
 
 def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:

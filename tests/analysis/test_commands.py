@@ -154,6 +154,14 @@ def test_score_of_several_runs(capsys: Capture, runs: dict[str, Path], tmp_path:
     assert "macro average over" in succeed(capsys, *command, "--macro-average", "variant")
 
 
+def test_the_scores_of_one_run_are_kept_in_its_folder(capsys: Capture, runs: dict[str, Path]) -> None:
+    path = runs["stereotyped"] / "scores.json"
+    found = json_of(capsys, "score", runs["stereotyped"], "--group-by", "split")
+    assert json.loads(path.read_text(encoding="utf-8")) == found
+    json_of(capsys, "score", runs["stereotyped"], "--group-by", "language", "--extractor", "first-label")
+    assert json.loads(path.read_text(encoding="utf-8")) == found
+
+
 def test_score_adjusted_for_control(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["score", runs["stereotyped"], "--control-adjusted", "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     found = ScoreReport.model_validate_json(succeed(capsys, *command, "--json")).adjusted
