@@ -7,13 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes: bytecode is compiled once.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(PYTEST_ARGS)
-# A model of your own in the demo: make demo MODEL=openai:gpt-4o-mini
-MODEL ?=
 
 .PHONY: demo test test-slow proof check docs bench clean
 
 demo: $(VENV)/.local
-	@$(BIN)/mbbq-gen run demo.toml $(if $(MODEL),--model $(MODEL))
+	@$(BIN)/mbbq-gen run demo.toml
 	@$(BIN)/mbbq-gen report demo.toml -o demo-run/report.html
 
 # The fast tests: a few minutes.

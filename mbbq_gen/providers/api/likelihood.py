@@ -50,8 +50,8 @@ async def open_scorer(provider: Provider, server: OwnServer, post: Post) -> Serv
     if why is not None:
         raise ProviderError(
             f"{provider.name}: {server.entry.name} at {provider.capabilities.base_url} does not return"
-            f" log-probabilities of prompts: {why}; use --method first-token-logprobs, or the model itself with"
-            " transformers: or vllm:"
+            f" log-probabilities of prompts: {why}; use --method first-token-logprobs, vLLM's server, or the model"
+            " itself with transformers:"
         )
     return scorer
 
