@@ -139,6 +139,9 @@ class Score(PackCommand):
             frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
             if not frame.height:
                 raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
+            repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
+            if repeats:
+                say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         elif helpers is None:
             return self.statistics.frame(self.run_paths or (), resources, **choice)
         else:
@@ -201,6 +204,10 @@ _EXCLUDED = {
     "--correct-with": ["--ray"],
 }
 """Option → options that it excludes."""
+_SAME_PROMPT = (
+    "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
+    "label_style", "option_order",
+)  # fmt: skip
 
 
 def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
