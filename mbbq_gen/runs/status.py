@@ -13,7 +13,6 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.status import STATUS_META, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
@@ -41,6 +40,26 @@ class JudgeStatus(FrozenModel):
     """Responses with an invalid reply of the judge."""
     cost: float | None
     """So far, in US dollars; None if no price is known."""
+
+
+WORKERS_META: Final = "ray"
+"""Name in a run's `meta` of the status of its Ray workers."""
+
+
+class WorkerStatus(FrozenModel):
+    """A Ray worker, with those that it replaced."""
+
+    number: int
+    answered: int
+    deaths: int
+
+
+class DistributedStatus(FrozenModel):
+    """The Ray workers of a run."""
+
+    ray: str
+    """`local`, or the address of a running Ray."""
+    workers: tuple[WorkerStatus, ...]
 
 
 class RunStatus(FrozenModel):
@@ -109,7 +128,7 @@ def run_status(
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
-    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS_META)
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(WORKERS_META)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(
