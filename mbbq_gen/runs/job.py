@@ -22,7 +22,6 @@ from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.distributed.cluster import check_ray
-from mbbq_gen.runs.distributed.status import STATUS_META
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
@@ -124,10 +123,7 @@ class Job:
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import WorkerPool
 
-                provider = WorkerPool(
-                    *(provider, manifest.config, self.resources),
-                    lambda status: store.set_meta(STATUS_META, status.model_dump_json()),
-                )
+                provider = WorkerPool(provider, manifest.config, self.resources, store.set_meta)
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 

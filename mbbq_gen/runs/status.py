@@ -12,7 +12,6 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.status import STATUS_META, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
@@ -26,6 +25,26 @@ _ENOUGH: Final = 10
 """Fewest responses for a rate."""
 _RECENT: Final = 120.0
 """Seconds without a response after which a run counts as inactive."""
+
+
+WORKERS_META: Final = "ray"
+"""Name in a run's `meta` of the status of its Ray workers."""
+
+
+class WorkerStatus(FrozenModel):
+    """A Ray worker, with those that it replaced."""
+
+    number: int
+    answered: int
+    deaths: int
+
+
+class DistributedStatus(FrozenModel):
+    """The Ray workers of a run."""
+
+    ray: str
+    """`local`, or the address of a running Ray."""
+    workers: tuple[WorkerStatus, ...]
 
 
 class RunStatus(FrozenModel):
@@ -92,7 +111,7 @@ def run_status(
     waiting, left = max(progress.pending - held, 0), progress.requests - progress.answered
     n_paid = sum(line.responses for line in bill.paid)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
-    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS_META)
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(WORKERS_META)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(

@@ -71,9 +71,9 @@ def kill_one(stored):
 
 with run.locked(), run.open_store() as store:
     config = run.manifest().config.model_copy(update={"ray": "local", "workers": number})
-    pool = WorkerPool(open_provider(model), config, PackPaths(), last.append)
+    pool = WorkerPool(open_provider(model), config, PackPaths(), lambda name, status: last.append(status))
     asyncio.run(Executor(store, pool, kill_one).run())
-    deaths = sum(worker.deaths for worker in last[-1].workers)
+    deaths = sum(worker["deaths"] for worker in json.loads(last[-1])["workers"])
     told = {"alive": alive(), "deaths": deaths, "pending": store.progress().pending, "stored": sum(commits)}
     print("told", json.dumps(told))
 ray.shutdown()
@@ -320,7 +320,7 @@ def test_workers_that_die_lose_no_request(capsys: Capture, tmp_path: Path, scrip
     run = RunFolder(tmp_path / "run")
     kinds = ("bare", "letters", "polite")
     Job(run, settings(script, splits=("bias", "control"), variants=kinds), PackPaths()).plan()
-    draw, killed, asked, last = random.Random(18), set[int](), list[Response](), list[Any]()
+    draw, killed, asked, last = random.Random(18), set[int](), list[Response](), list[str]()
 
     def kill_one(stored: list[Response]) -> None:
         asked.extend(stored)
@@ -332,11 +332,12 @@ def test_workers_that_die_lose_no_request(capsys: Capture, tmp_path: Path, scrip
                 os.kill(victim, signal.SIGKILL)
 
     with run.locked(), run.open_store() as store:
-        pool = WorkerPool(open_provider(f"scripted:{script}"), settings(script, ray="local"), PackPaths(), last.append)
+        config = settings(script, ray="local")
+        pool = WorkerPool(open_provider(config.model), config, PackPaths(), lambda _, status: last.append(status))
         asyncio.run(Executor(store, pool, kill_one).run())
         assert len(asked) == len(texts(run.path)) == store.progress().requests > 5000
     assert capsys.readouterr().out == "", "Ray does not speak where results go"
-    assert 1 <= sum(worker.deaths for worker in last[-1].workers) <= len(killed)
+    assert 1 <= sum(worker["deaths"] for worker in json.loads(last[-1])["workers"]) <= len(killed)
 
 
 @pytest.mark.slow

@@ -31,9 +31,9 @@ from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import with_lost
 from mbbq_gen.providers.http.rate_limits import RateLimits
 from mbbq_gen.runs.distributed.cluster import connected
-from mbbq_gen.runs.distributed.status import DistributedStatus, WorkerStatus
-from mbbq_gen.runs.distributed.worker import Worker, WorkerPlan, WorkerReply
+from mbbq_gen.runs.distributed.worker import Worker, WorkerReply
 from mbbq_gen.runs.resolve import provider_options
+from mbbq_gen.runs.status import WORKERS_META, DistributedStatus, WorkerStatus
 
 _BLOCK: Final = 256
 """Most requests that a model in the worker gets at a time, so that it can answer them in large batches."""
@@ -74,12 +74,12 @@ class WorkerPool(Provider):
         inner: Provider,
         config: RunConfig,
         resources: PackPaths,
-        on_status: Callable[[DistributedStatus], None] = lambda _: None,
+        set_meta: Callable[[str, str], None] = lambda name, value: None,
     ) -> None:
-        """`inner`: the provider that each worker opens for itself; `on_status`: called at intervals, and at the end."""
+        """`inner`: the provider that each worker opens; `set_meta`: stores the status of the workers in the run."""
         self._inner, self.kind, self.model = inner, inner.kind, inner.model
         self._address, self._n_workers = config.ray or "local", config.workers or 2
-        self._n_gpus, self._on_status = config.gpus_per_worker or 0.0, on_status
+        self._n_gpus, self._set_meta = config.gpus_per_worker or 0.0, set_meta
         # Each worker gets its share of processors and connections; no setting that affects the text is changed.
         options, can = provider_options(config), inner.capabilities
         self._is_local = can.max_connections is None
@@ -90,7 +90,8 @@ class WorkerPool(Provider):
         shares_processors = can.local and not can.batch_dependent and not self._n_gpus
         if shares_processors and "threads" not in options and self._address == "local":
             options["threads"] = max(1, (os.cpu_count() or 1) // self._n_workers)
-        self._plan = WorkerPlan(config.model, options, resources, has_limit=config.max_cost is not None)
+        self._opens = (config.model, options, resources, config.max_cost is not None)
+        """The first arguments of `Worker`."""
         self._context = ExecutionContext()
         self._requests: Iterator[Request] = iter(())
         self._waiting: deque[Request] = deque()
@@ -141,8 +142,9 @@ class WorkerPool(Provider):
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
+        self._kill([*(slot.actor for slot in self._slots), self._limits])  # they outlive this if Ray ran before
         await asyncio.to_thread(self._open.close)
-        self._slots, self._ray, self._limits = [], None, None
+        self._slots, self._limits = [], None
         await self._inner.aclose()
 
     # --- requests out, responses in ---------------------------------------------------------------------------------
@@ -266,7 +268,6 @@ class WorkerPool(Provider):
 
     def _start(self) -> None:
         self._ray = self._open.enter_context(connected(self._address, self._n_workers))
-        self._open.callback(self._kill_actors)
         limits = (self.capabilities.rpm, self.capabilities.tpm)
         if any(limits):
             counter = self._ray.remote(RateLimits)
@@ -277,7 +278,7 @@ class WorkerPool(Provider):
 
     def _start_worker(self, slot: _Slot) -> None:
         options = {"num_cpus": 1, "num_gpus": self._n_gpus}
-        slot.actor = self._ray.remote(Worker).options(**options).remote(self._plan, self._limits)
+        slot.actor = self._ray.remote(Worker).options(**options).remote(*self._opens, self._limits)
         slot.is_started = False
         self._call(slot, [])
 
@@ -289,13 +290,11 @@ class WorkerPool(Provider):
                 f"{self._deaths_in_a_row} workers died one after another without a response; look at memory, and at"
                 " whether a worker can open the model"
             )
-        with suppress(Exception):  # Ray may have lost only the connection to it
-            self._ray.kill(slot.actor)
+        self._kill([slot.actor])  # Ray may have lost only the connection to it
         self._start_worker(slot)
 
-    def _kill_actors(self) -> None:
-        """Kills the workers; needed if Ray was running before."""
-        for actor in (*(slot.actor for slot in self._slots), self._limits):
+    def _kill(self, actors: Iterable[Any]) -> None:
+        for actor in actors:
             with suppress(Exception):
                 self._ray.kill(actor)
 
@@ -310,4 +309,5 @@ class WorkerPool(Provider):
         if is_last or time.monotonic() - self._reported_at >= _STATUS_INTERVAL:
             self._reported_at = time.monotonic()
             lines = [WorkerStatus(number=s.number, answered=s.answered, deaths=s.deaths) for s in self._slots]
-            self._on_status(DistributedStatus(ray=self._address, workers=tuple(lines)))
+            status = DistributedStatus(ray=self._address, workers=tuple(lines))
+            self._set_meta(WORKERS_META, status.model_dump_json())

@@ -21,17 +21,6 @@ _COLLECT: Final = 0.02
 
 
 @dataclass(frozen=True)
-class WorkerPlan:
-    """The settings of a worker, which may be on another machine."""
-
-    model: str
-    options: Mapping[str, JsonValue]
-    resources: PackPaths
-    has_limit: bool
-    """Whether the run has a cost limit; then a worker never repeats a request that may have been charged."""
-
-
-@dataclass(frozen=True)
 class WorkerReply:
     """What has arrived at a worker since its previous reply."""
 
@@ -63,9 +52,13 @@ class RemoteLimits:
 
 @dataclass
 class Worker:
-    """The actor of a worker."""
+    """The actor of a worker, which may be on another machine."""
 
-    plan: WorkerPlan
+    model: str
+    options: Mapping[str, JsonValue]
+    resources: PackPaths
+    has_limit: bool
+    """Whether the run has a cost limit; then a worker never repeats a request that may have been charged."""
     limits: Any = None
     """The actor with the rate limits of all workers together; None: no limits."""
     _provider: Provider | None = None
@@ -81,7 +74,7 @@ class Worker:
     def __post_init__(self) -> None:
         self._context = ExecutionContext(
             notify=self._notices.append,
-            may_resend=(lambda _: False) if self.plan.has_limit else None,
+            may_resend=(lambda _: False) if self.has_limit else None,
             shared_limits=None if self.limits is None else RemoteLimits(self.limits),
         )
 
@@ -107,7 +100,7 @@ class Worker:
     async def _send(self, requests: Sequence[Request]) -> None:
         try:
             if self._provider is None:
-                self._provider = open_provider(self.plan.model, self.plan.options, self.plan.resources)
+                self._provider = open_provider(self.model, self.options, self.resources)
             async with aclosing(self._provider.generate(requests, self._context)) as responses:
                 async for response in responses:
                     self._arrived.append(response)
