@@ -67,8 +67,8 @@ def _info(*third: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("row", "breaking", "message"),
     [
-        (2, lambda line: line[:-40] + b"\n", r"Age_en\.jsonl:2: ans1: not JSON: .*; the line is cut off"),
-        (2, lambda line: line.replace(b"gave", b"gav\xe9"), r":2: context: not UTF-8 \(byte 0xe9 .*; save .* as UTF-8"),
+        (2, lambda line: line[:-40] + b"\n", r"Age_en\.jsonl:2: not JSON: .*; the line is cut off"),
+        (2, lambda line: line.replace(b"gave", b"gav\xe9"), r":2: not UTF-8 \(byte 0xe9 .*; save .* as UTF-8"),
         (2, _changed(label=3), r":2: label: Expected `int` <= 2 \(value: 3\)"),
         (2, _changed(label="1"), r":2: label: Expected `int`, got `str` \(value: '1'\)"),
         (2, _changed(label=2), r":2: label: 2 contradicts the condition 'disambiguated' \(the unknown option is 2\)"),

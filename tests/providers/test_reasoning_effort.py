@@ -174,7 +174,7 @@ def test_a_run_whose_answers_are_eaten_up(form: str, run_path: Path, capsys: pyt
     with fake_server({"answers": answers}, run=run_path) as server:
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
         assert run_command_line(run_command(run_path, server, *more)) == 0
-    assert "the model thinks first: give --reasoning-effort none, or raise --max-tokens" in capsys.readouterr().err
+    assert "8 of 8 answers are cut at 16 tokens" in capsys.readouterr().err
     assert column(run_path, "SELECT DISTINCT outcome FROM extractions") == ["truncated"]
     for response in records(run_path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16

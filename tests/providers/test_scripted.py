@@ -57,5 +57,5 @@ def test_a_missing_and_a_non_text_file_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.jsonl: No such file or directory; name a JSON Lines file"):
         read_script(tmp_path / "nowhere.jsonl")
     (tmp_path / "odd.jsonl").write_bytes(b'{"response": "\xff"}')
-    with pytest.raises(DataError, match=r"odd.jsonl:1: response: not UTF-8"):
+    with pytest.raises(DataError, match=r"odd.jsonl:1: not UTF-8"):
         read_script(tmp_path / "odd.jsonl")
