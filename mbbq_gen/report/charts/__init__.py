@@ -75,6 +75,7 @@ CHARTS: dict[str, tuple[Section, str]] = {
     "spread_option_order": ("robustness", "scores by option order"),
     "spread_label_style": ("robustness", "scores by label style"),
     "spread_reasoning_effort": ("robustness", "scores by reasoning effort"),
+    "effects_of_axes": ("robustness", "effects of the prompt axes, by language"),
     "position_preference": ("position", "position bias among the options"),
     "outcomes_by_language": ("outcomes", "outcomes of the extraction"),
     "mbbq_figure_3": ("papers", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),

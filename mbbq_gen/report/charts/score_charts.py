@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, template_ability
 from mbbq_gen.analysis.position import position_reports
-from mbbq_gen.analysis.robustness import Factor
+from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.score_view import (
@@ -31,10 +31,12 @@ from mbbq_gen.report.charts.score_view import (
     kind_of,
     mark_of,
     number_text,
+    sentences,
 )
 from mbbq_gen.report.charts.vega import Panel, Spec, bars, datum, dots, heat_maps, reach_of, short_names, stacks
 from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Column, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _BIAS = SUMMARY[2]
@@ -132,6 +134,46 @@ def _spread_text(found: ScoreSet) -> str:
     name, low, high = found.answers.group_label(found.by[:-1], widest), min(rows[widest]), max(rows[widest])
     title = METRIC_TITLES[_BIAS].capitalize()
     return f"{title} lies widest apart for {name}: from {number_text(_BIAS, low)} to {number_text(_BIAS, high)}."
+
+
+def effects_of_axes(answers: ScoreView) -> Chart:
+    """The main effect of every level of every prompt axis, with a colour for each language."""
+    if len(answers.models) != 1:
+        raise ChartUnavailableError("shows one model; make it for each run separately")
+    table = key_table(
+        ("metric", "axis", "level", "against", "language"),
+        **{name: (name, "score") for name in ("difference", "low", "high")},
+        p_adjusted=("p (Holm)", "p_value"),
+    )
+    panels, strongest = [], []
+    for metric in _CHANGING:
+        found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
+        if not isinstance(found, EffectTable):
+            raise ChartUnavailableError(found or "needs prompt variants composed with run --axes")
+        names = short_names([f"{effect.axes[0]}: {effect.levels[0]}" for effect in found.main])
+        languages = list(dict.fromkeys(["all languages", *(str(effect.language) for effect in found.by_language)]))
+        values = []
+        for effect in (*found.main, *found.by_language):
+            axis, level, language, change = *effect.axes, *effect.levels, effect.language, effect.difference
+            values.append(datum(names[f"{axis}: {level}"], language or languages[0], change))
+            ends = (change.value, change.ci_low, change.ci_high)
+            table.add_row(metric, axis, level, *effect.against, language or languages[0], *ends, effect.test.p_adjusted)
+        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach_of(values)))
+        largest = max(found.main, key=lambda effect: abs(effect.difference.value or 0.0))
+        if largest.difference.value is not None:
+            size = number_text(metric, largest.difference.value)
+            cause = f"{largest.axes[0]} {largest.levels[0]}"
+            strongest.append(f"{METRIC_TITLES[metric]} changes most with {cause}: {size}")
+    return Chart(
+        title="Effects of the prompt axes",
+        finding=sentences(strongest[1:2]),
+        alt=f"Dots with intervals, a row for each level of the axes. {sentences(strongest)}".strip(),
+        caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
+        f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
+        table=table,
+        spec=dots(panels, list(names.values()), languages),
+        command="mbbq-gen robustness RUN",
+    )
 
 
 # --- positions and outcomes ------------------------------------------------------------------------------------------
