@@ -25,7 +25,7 @@ from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_SECRET_OPTIONS = frozenset({"api_key_env", "api_key_file", "extra"})
+_SECRET_OPTIONS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
 """Options that may hold a key by mistake: errors do not show their values."""
 _NAMED_MODELS: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
 IMPORTED = "imported"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.support.api import Heard, Spoken, answer, ask, provider, requests, spoken
@@ -116,6 +116,28 @@ def test_an_endless_answer_is_a_failure() -> None:
     with spoken(in_turn(reply(200, answer("openai", "x" * 17_000_000)))) as server:
         (response,) = asked_of("openai", server, attempts=1)
     assert "more than 16,000,000 bytes" in known(response.error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headers_of_ones_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "gateway-secret-98765")
+    given = {"X-Title": "bias", "cf-aig-authorization": "Bearer $GATEWAY_KEY"}
+    told = {"error": {"message": "no room for gateway-secret-98765", "code": "odd"}}
+    with spoken(in_turn(reply(400, told), reply(200, answer(kind)))) as server:
+        asked = opened(kind, server.root, headers=given)
+        responses = ask(asked, requests(2))
+        for heard in server.heard:
+            assert heard.headers["x-title"] == "bias"
+            assert heard.headers["cf-aig-authorization"] == "Bearer gateway-secret-98765"
+    assert asked.settings["headers"] == given
+    assert [response.error for response in responses if response.error] == ["no room for *** (400)"]
+    assert "gateway-secret" not in json.dumps(asked.settings) + repr(responses)
+
+
+@pytest.mark.parametrize(("headers", "words"), cases("providers/api_hardening", "headers_that_can_not_be_taken"))
+def test_headers_that_can_not_be_taken(headers: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        provider("openai:m", headers=headers)
 
 
 ODD = ["\ud83d", "a\udc00b", "\x00", "\uffff\ufffe", "\ud83d\ude00", "\u202e\x85", "x" * 1_000_000, "", " "]

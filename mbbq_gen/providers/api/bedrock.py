@@ -67,7 +67,7 @@ class BedrockProvider(ApiProvider):
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with its AWS signature (version 4) unless a key is used."""
-        headers = self.headers
+        headers = {**self.headers, **self.user_headers}
         if self.secret is not None or self._credentials is None:
             return headers
         from botocore.auth import SigV4Auth

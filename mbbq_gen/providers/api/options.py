@@ -42,6 +42,12 @@ _SECRET_NAME: Final = re.compile(
 )
 
 
+_HEADER_NAME: Final = re.compile(
+    r"(?!(?:host|content-length|transfer-encoding|connection)$)[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE
+)
+_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
+
+
 class RemoteOptions(ProviderOptions):
     """The options that all models behind an API share."""
 
@@ -69,6 +75,10 @@ class RemoteOptions(ProviderOptions):
     patience: float = Field(
         default=600.0, ge=0, description="seconds to wait for a service that does not answer, or asks to wait"
     )
+    headers: JsonTable = Field(
+        default_factory=dict,
+        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, an environment variable',
+    )
 
     may_change: ClassVar[frozenset[str]] = frozenset(
         {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout", "patience"}
@@ -80,6 +90,18 @@ class RemoteOptions(ProviderOptions):
         return None if value == "none" else value  # None on the command line
 
     # The following options are stored in the manifest, so they must not hold a secret.
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        for name, text in value.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} can't be set")
+            if not isinstance(text, str) or not (text.isascii() and text.isprintable()):
+                raise ValueError(f"{name}: give one line of plain text")
+            if holds_key(text) or (_SECRET_HEADER.search(name) and "$" not in text):
+                raise ValueError(f"{name}: keys are not written down here; put it into the environment and write $NAME")
+        return value
 
     @field_validator("extra")
     @classmethod

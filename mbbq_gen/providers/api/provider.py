@@ -98,7 +98,7 @@ class ApiProvider(ApiService):
     def settings(self) -> dict[str, JsonValue]:
         """The options that affect the text and have a value, and the base URL unless it is the default."""
         settings = {**self.given(*self.setting_names), **self.own_settings}
-        settings |= {"extra": self.options.extra} if self.options.extra else {}
+        settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
         return settings if self.base_url == self.default_url else {**settings, "base_url": self.base_url}
 
     def given(self, *same: str, **renamed: str) -> dict[str, JsonValue]:

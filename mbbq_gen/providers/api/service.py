@@ -19,7 +19,7 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
-from mbbq_gen.providers.http.credentials import SHORTEST_KEY, CloudToken, SecretRedactor, find_key
+from mbbq_gen.providers.http.credentials import SHORTEST_KEY, CloudToken, SecretRedactor, filled_headers, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
@@ -82,6 +82,9 @@ class ApiService(Provider):
         key = self.secret
         if key is not None and len(key.value) >= SHORTEST_KEY and key.value in f"{model} {options.extra}":
             raise UsageError(f"the model's name or option extra holds the key in {key.origin}: leave it out")
+        self.user_headers, secrets = filled_headers(options.headers)
+        """The user's own headers of every request."""
+        self._secrets = [*secrets, *([key.value] if key else [])]
         self._context = ExecutionContext()
         self._notified: set[str] = set()
         self._transport: Transport | None = None
@@ -125,7 +128,7 @@ class ApiService(Provider):
     @cached_property
     def redactor(self) -> SecretRedactor:
         """Redacts the keys in replies."""
-        return SecretRedactor([] if self.secret is None else [self.secret.value], self.headers)
+        return SecretRedactor(self._secrets, self.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value from a service, without keys."""
@@ -152,10 +155,11 @@ class ApiService(Provider):
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a cloud token if one is used."""
-        if self.cloud is None:
-            return self.headers
-        kept = {name: value for name, value in self.headers.items() if name != "api-key"}
-        return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
+        headers = {**self.headers, **self.user_headers}
+        if self.cloud is not None:
+            headers.pop("api-key", None)
+            headers["Authorization"] = f"Bearer {await self.cloud.token()}"
+        return headers
 
     def notify_once(self, text: str) -> None:
         """Notifies the user, but not twice with the same text."""

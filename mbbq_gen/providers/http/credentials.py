@@ -289,3 +289,21 @@ def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> t
     prefix = "" if region in (None, "global") else f"{region}-"
     path = f"/projects/{project}/locations/{region or 'global'}"
     return (VERTEX.replace("//", f"//{prefix}"), path) if project else None
+
+
+def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The headers with $NAME replaced by environment variables, and the values of these.
+
+    Raises:
+        UsageError: if a variable is not set to one line of plain text.
+    """
+    secrets: list[str] = []
+
+    def value_of(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1], "").strip()
+        if not value or not (value.isascii() and value.isprintable()):
+            raise UsageError(f"option headers: {found[1]}: set this environment variable to one line of plain text")
+        secrets.append(value)
+        return value
+
+    return {name: re.sub(r"\$\{?(\w+)\}?", value_of, text) for name, text in headers.items()}, secrets

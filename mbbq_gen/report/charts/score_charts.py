@@ -31,7 +31,6 @@ from mbbq_gen.report.charts.score_view import (
     kind_of,
     mark_of,
     number_text,
-    sentences,
 )
 from mbbq_gen.report.charts.vega import Panel, Spec, bars, datum, dots, heat_maps, reach_of, short_names, stacks
 from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Column, FlaggedNumber, Table
@@ -163,11 +162,11 @@ def effects_of_axes(answers: ScoreView) -> Chart:
         if largest.difference.value is not None:
             size = number_text(metric, largest.difference.value)
             cause = f"{largest.axes[0]} {largest.levels[0]}"
-            strongest.append(f"{METRIC_TITLES[metric]} changes most with {cause}: {size}")
+            strongest.append(f"{METRIC_TITLES[metric].capitalize()} changes most with {cause}: {size}.")
     return Chart(
         title="Effects of the prompt axes",
-        finding=sentences(strongest[1:2]),
-        alt=f"Dots with intervals, a row for each level of the axes. {sentences(strongest)}".strip(),
+        finding=" ".join(strongest[1:2]),
+        alt=f"Dots with intervals, a row for each level of the axes. {' '.join(strongest)}".strip(),
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
         table=table,
