@@ -288,9 +288,10 @@ def git_revision() -> str | None:
     root = Path(mbbq_gen.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None
+    command = ["git", "status", "--porcelain=v2", "--branch"]
     try:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-        status = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True, check=True)
+        lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit.stdout.strip() + ("+" if status.stdout.strip() else "")
+    facts, changes = [line for line in lines if line.startswith("#")], [line for line in lines if line[:1] != "#"]
+    return facts[0].removeprefix("# branch.oid ") + ("+" if changes else "")
