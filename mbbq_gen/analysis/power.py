@@ -129,12 +129,11 @@ def power_table(
     effective_share: float | None = None,
     prompt_effects: PromptEffects = "fixed",
     question_share: float = QUESTION_SHARE,
-    orders: float = 1.0,
 ) -> PowerTable:
     """The minimum detectable effects of a run with this number of templates and prompt variants.
 
-    `orders`: option orders of every question. Raises UsageError for a benchmark that is not in SHAPES without
-    `questions` and `effective_share`, and for numbers out of range.
+    Raises UsageError for a benchmark that is not in SHAPES without `questions` and `effective_share`, and for numbers
+    out of range.
     """
     shape = SHAPES.get(benchmark)
     if shape is not None:
@@ -157,8 +156,8 @@ def power_table(
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
     total = templates * questions
-    answers = float(answer_variance(assumptions.answer, question_share, total, total * orders * variants))
-    same_questions = assumptions.answer**2 * (1 - question_share) / (total * orders)
+    answers = float(answer_variance(assumptions.answer, question_share, total, total * variants))
+    same_questions = assumptions.answer**2 * (1 - question_share) / total
 
     def factor(units: float) -> float:
         """The detectable effect in standard errors, over that many templates or prompt variants."""
