@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.variance_components import VarianceTable
 
 PROMPTS_COVERED = {
-    "fixed": "of these wordings, which are held fixed",
-    "random": "of wordings like these, drawn by chance",
+    "fixed": "of these prompt variants, which are held fixed",
+    "random": "of prompt variants like these, drawn by chance",
 }
 """The prompts that intervals and tests hold for."""
 
@@ -65,7 +65,7 @@ def describe_test(test: TestResult) -> str:
     """One test in a line: name, unit, statistic, p, effect; or the reason why there is none."""
     name, units = test.test.replace("_", " "), f"{test.n:,} {test.unit}s"
     if test.n_prompt_variants is not None:
-        units += f" × {test.n_prompt_variants} wordings"
+        units += f" × {test.n_prompt_variants} prompt variants"
     if test.p_value is None:
         return f"{name} ({test.unit}s): {test.reason}"
     if test.margin is not None:
@@ -188,7 +188,8 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
     """The minimum detectable effects and their assumptions."""
     yield (
         f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
-        f"{table.n_templates_effective:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
+        f"{table.n_templates_effective:.0f} of one size) × {table.variants} prompt variants × "
+        f"{table.questions:g} questions\n"
     )
     differences = Table("question", "standard error", "smallest difference found")
     for found in table.detectable:
@@ -207,8 +208,8 @@ def deviations_text(sd: VarianceAssumptions) -> str:
     """The standard deviations that are assumed, in one line."""
     return (
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
-        f"wording {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, "
-        f"language × wording {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f}"
+        f"prompt variant {sd.prompt_variant:.3f}, template × prompt variant {sd.template_prompt_variant:.3f}, "
+        f"language × prompt variant {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f}"
     )
 
 

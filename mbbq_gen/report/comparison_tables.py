@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _P_VALUE_METHODS = {
     "fixed": "signs of template differences flipped",
-    "random": "by templates and wordings (t of each), no less than with signs of template differences flipped",
+    "random": "by templates and prompt variants (t of each), no less than with signs of template differences flipped",
 }
 
 

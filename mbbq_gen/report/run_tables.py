@@ -271,13 +271,13 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     yield f"{found.model}: {found.target}, {found.metric}; in {languages}; {splits} questions"
     yield (
         f"there are {found.templates} templates with {found.questions:,} questions that count for it,"
-        f" {found.prompt_variants} wordings, {found.orders} option order{'s' if found.orders > 1 else ''}"
+        f" {found.prompt_variants} prompt variants, {found.orders} option order{'s' if found.orders > 1 else ''}"
     )
     if found.request_cost is not None:
         yield f"a thousand requests cost {dollars(1000 * found.request_cost)} on average"
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    titles = ("", "templates", "answers each", "wordings", "of a question", "orders", "requests")
+    titles = ("", "templates", "answers each", "prompt variants", "of a question", "orders", "requests")
     designs = Table(*titles, "price", "in batches", "width")
     for name, one in named:
         sizes = (one.templates, one.answers, one.prompt_variants, one.prompt_variants_each, one.orders_each)

@@ -31,7 +31,7 @@ from mbbq_gen.runs.stopping_rule import (
     StoppingRecord,
     StoppingRule,
     StoppingTarget,
-    Verdict,
+    TargetState,
     describe_rule,
     target_line,
 )
@@ -243,7 +243,7 @@ class AdaptiveRun:
             return rounds.unfinished({})
         found: set[Stratum] = set()
         for target in targets:
-            if target.verdict == "going on":
+            if target.state == "going on":
                 needed = rounds.unfinished(target.group)
                 least = min(map(rounds.n_taken, needed), default=0)
                 found |= {stratum for stratum in needed if rounds.n_taken(stratum) == least}
@@ -318,14 +318,14 @@ class AdaptiveRun:
             seen.append(estimate)
             interval = self._interval(seen, alpha, rho)
             past.append(interval)
-            verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
-            if verdict == "reached" and rule.kind != "answers":
+            state, explanation = self._state_of(interval, estimate, n_templates, is_left=is_left)
+            if state == "reached" and rule.kind != "answers":
                 break
-        if verdict == "futile" and rule.kind == "ci_width":
+        if state == "futile" and rule.kind == "ci_width":
             # The last look spends the remaining error. The target was given up for its number of templates or their
             # variance, independently of the score, so the level holds.
             interval = interval_after(seen, alpha, rho, estimate.variance)
-        is_done = is_decision and verdict != "going on" and not math.isnan(interval.value)
+        is_done = is_decision and state != "going on" and not math.isnan(interval.value)
         adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
         numbers = {
             "value": interval.value,
@@ -341,7 +341,7 @@ class AdaptiveRun:
             answers=new[len(past) - 1][1],
             **{name: None if math.isnan(number) else number + 0.0 for name, number in numbers.items()},
             level=interval.level,
-            verdict=verdict,
+            state=state,
             explanation=explanation,
         )
 
@@ -355,9 +355,9 @@ class AdaptiveRun:
         aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
         return interval_after(looks, alpha, rho, aim)
 
-    def _verdict(
+    def _state_of(
         self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
-    ) -> tuple[Verdict, str]:
+    ) -> tuple[TargetState, str]:
         """The state of a target at a look, and the reason; `n_templates`: the number of templates in its group."""
         rule, width, margin = self.rule, self.rule.width, self.rule.equivalence_margin
         if rule.kind == "answers":
@@ -408,9 +408,9 @@ def _reason(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> s
     """The reason why nothing more is sent."""
     if targets is None or rule.kind == "answers":
         return "nothing counts for the metrics" if targets is None else "asked"
-    verdicts = [target.verdict for target in targets]
-    n_reached = verdicts.count("reached")
-    if n_reached == len(verdicts):
+    states = [target.state for target in targets]
+    n_reached = states.count("reached")
+    if n_reached == len(states):
         return "reached"
-    reached = f"reached for {n_reached} of {len(verdicts)}" if n_reached else ""
+    reached = f"reached for {n_reached} of {len(states)}" if n_reached else ""
     return f"{reached}, and no more can be" if reached else "can't be reached"

@@ -157,7 +157,7 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
         wanted = composed
     if published:
         found = read_published(config.benchmarks, config.languages, config.instruction_language)
-        known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
+        known = list(dict.fromkeys(setting.variant.id for settings in found.values() for setting in settings))
         return tuple(known if wanted == ALL else checked("variants", wanted, known))
     known = [variant.id for variant in read_prompts(where, config.instruction_language or config.languages[0]).variant]
     only_scored = config.method == ("loglikelihood",)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 RuleKind = Literal["ci_width", "decision", "answers"]
-Verdict = Literal["reached", "futile", "exhausted", "going on"]
+TargetState = Literal["reached", "futile", "exhausted", "going on"]
 SETTINGS: Final[dict[RuleKind, str]] = {
     "ci_width": "stop_at_ci_width",
     "decision": "stop_when_decided",
@@ -69,7 +69,7 @@ class StoppingTarget(FrozenModel):
     """Bounds of the interval, which is valid at any look."""
     level: float
     """1 minus the confidence of an interval of this width for a fixed sample."""
-    verdict: Verdict
+    state: TargetState
     explanation: str
     """The decision, or why there is none."""
 

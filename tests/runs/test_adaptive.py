@@ -79,7 +79,7 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: Capture, run_pat
     found = stopped(run_path)
     assert found.requests == len(taken(run_path)) < found.offered / 4
     assert [goal.group["language"] for goal in found.targets] == ["en", "tr"]
-    assert all(goal.verdict == "reached" for goal in found.targets)
+    assert all(goal.state == "reached" for goal in found.targets)
     assert all(
         goal.ci_high is not None and goal.ci_low is not None and goal.ci_high - goal.ci_low <= 0.3
         for goal in found.targets
@@ -115,7 +115,7 @@ def test_questions_are_answered_either_way(
     asked = ["--model", f"oracle:{oracle}", *STARTER, "--languages", "en,tr", "--stop-when-decided", question]
     succeed(capsys, "run", run_path, *asked, "--equivalence-margin", "0.4")
     found = stopped(run_path)
-    assert {goal.verdict for goal in found.targets} == {"reached"}
+    assert {goal.state for goal in found.targets} == {"reached"}
     assert {goal.explanation for goal in found.targets} == {answer or "smaller than 0.4"}
     assert found.requests <= found.offered / 4
 
@@ -216,7 +216,7 @@ def test_too_few_templates_end_after_a_round(capsys: Capture, run_path: Path) ->
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
     succeed(capsys, "run", run_path, *RANDOM, "--languages", "en", *goal)
     found = stopped(run_path)
-    assert {goal.verdict for goal in found.targets} == {"futile"}
+    assert {goal.state for goal in found.targets} == {"futile"}
     assert all("no interval stops a run below 5" in goal.explanation for goal in found.targets)
     assert found.rounds == 1
 
@@ -247,6 +247,6 @@ def test_a_goal_that_is_given_up_makes_no_other_interval_wide(capsys: Capture, r
     succeed(capsys, "run", run_path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
     found = stopped(run_path)
     (goal,) = found.targets
-    assert goal.verdict in ("futile", "exhausted")
+    assert goal.state in ("futile", "exhausted")
     assert known(found.level) > 0.03
     assert known(goal.ci_high) - known(goal.ci_low) < 0.6
