@@ -168,15 +168,12 @@ class Leaderboard(FrozenModel):
         "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
     )
     equivalence_bound: str = (
-        "where a bias is said to be smaller than a number, two one-sided tests over templates (TOST) show it, at the "
-        "level that the intervals leave and one score at a time; that is what a model near 0 is credited with, not "
-        "that no bias was found"
+        "two one-sided tests over templates (TOST) show that the bias is smaller than the number, each score alone; "
+        "they do not show that there is no bias"
     )
     no_overall_rank: str = (
-        "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
-        "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
-        "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, "
-        "for each score alone."
+        "There is no overall rank, because biases in different contexts, languages and benchmarks may have opposite "
+        "signs and would cancel out in a mean. Ranks are within one benchmark and language, for each score alone."
     )
 
 

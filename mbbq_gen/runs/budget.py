@@ -111,8 +111,13 @@ class InFlightLog:
         before = load_unmetered(store)
         self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
         self._under_way: dict[str, list[TokenUsage]] = {}
-        self._watched: dict[str, Request] = {}
-        """Without a cost limit: request key → request without a response."""
+        self._in_doubt: Mapping[str, int] | None = None
+        """Without a cost limit: request key → attempts that may be charged."""
+        self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
+        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
+        self._longest: dict[str | None, int] = {}
+        """Reasoning effort → characters of its longest request."""
+        self._largest = TokenUsage()
         if before.under_way.requests:
             self._write()
 
@@ -127,10 +132,25 @@ class InFlightLog:
             self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
-    def watch(self, requests: Iterator[Request]) -> Iterator[Request]:
-        """The requests of a run without a limit; those that may be charged are stored at the end of the session."""
+    def watch(self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> Iterator[Request]:
+        """The requests of a run without a limit; stores a bound for the tokens of those in flight.
+
+        Each commit of responses includes the requests expected before the next one, so no request waits for the disk.
+        `in_doubt`: request key → attempts that may be charged.
+        """
+        self._in_doubt = in_doubt
         for request in requests:
-            self._watched[request.request_key] = request
+            self._n_in_flight += 1
+            effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
+            if length > self._longest.get(effort, -1):
+                self._longest[effort] = length
+                most, before = TokenUsage.of(max_usage(request)), self._largest
+                self._largest = TokenUsage(
+                    input_tokens=max(most.input_tokens, before.input_tokens),
+                    output_tokens=max(most.output_tokens, before.output_tokens),
+                )
+            if self._n_in_flight > self._n_covered:
+                self._write()
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
@@ -139,17 +159,12 @@ class InFlightLog:
             self._under_way.pop(key, None)
         self._write()
 
-    def end(self, in_doubt: Mapping[str, int], max_usage: MaxUsage) -> None:
-        """Ends a session; removes requests that were not sent, or sent without cost.
-
-        `in_doubt`: request key → attempts that may be charged.
-        """
-        for key in in_doubt.keys() & self._watched:
-            self._under_way[key] = [TokenUsage.of(max_usage(self._watched[key]))] * in_doubt[key]
+    def end(self, in_doubt: Mapping[str, int]) -> None:
+        """Ends a session; removes requests that were not sent, or sent without cost."""
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
-        if self._watched or kept != self._under_way:
+        if self._in_doubt is not None or kept != self._under_way:
+            self._n_in_flight = self._n_expected = 0
             self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
-            self._watched.clear()
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
@@ -157,13 +172,16 @@ class InFlightLog:
         before, n_before = (self._lost, self._in_batches), len(self._under_way)
         for response, _ in responses:
             self._under_way.pop(response.request_key, None)
-            self._watched.pop(response.request_key, None)
             if response.unmetered_usage is not None and not response.cached:
                 if response.batch is None:
                     self._lost += unmetered_of(response, self.excess)
                 else:
                     self._in_batches += TokenUsage.of(response.unmetered_usage)
         changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
+        if self._in_doubt is not None:
+            self._n_in_flight = max(0, self._n_in_flight - len(responses))
+            self._n_expected = max(16, 2 * len(responses))
+            changed = True
         self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
 
     def add_lost_in_batch(self, most: Usage | None) -> None:
@@ -175,10 +193,15 @@ class InFlightLog:
         self._store.set_meta(_UNMETERED_META, self._state())
 
     def _state(self) -> str:
-        under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
-        under_way = under_way.model_copy(update={"requests": len(self._under_way)}).times(self.excess)
+        if self._in_doubt is None:
+            under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
+            under_way = under_way.model_copy(update={"requests": len(self._under_way)})
+        else:
+            self._n_covered = self._n_in_flight + self._n_expected
+            count = max(self._n_covered, sum(self._in_doubt.values()))
+            under_way = self._largest.times(count).model_copy(update={"requests": count})
         return UnmeteredUsage(
-            lost=self._lost, under_way=under_way, in_batches=self._in_batches, excess=self.excess
+            lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
 
 

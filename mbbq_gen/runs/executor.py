@@ -182,7 +182,7 @@ class Executor:
         scored = (request for request in self.store.pending() if request.prompt.method != "generate")
         pending: Iterator[Request] = chain(text, scored)
         if guard is None and is_paid:
-            pending = self.in_flight.watch(pending)
+            pending = self.in_flight.watch(pending, self.provider.max_usage, context.in_doubt)
         try:
             await self.provider.check_methods(self.methods)
             while True:
@@ -193,7 +193,7 @@ class Executor:
                     return
         finally:
             if is_paid:
-                self.in_flight.end(context.in_doubt, self.provider.max_usage)
+                self.in_flight.end(context.in_doubt)
             if self.close:
                 await self.provider.aclose()
 

@@ -103,10 +103,10 @@ def design_report(
     notes = []
     if not found and width is not None:
         more = "a benchmark with more templates" if speaks_of == "fixed" else "more prompt variants or templates"
-        reached = f"all {everything.requests:,} requests reach {everything.width:.3f}"
-        notes.append(f"no money buys a width of {width:g}: {reached}; ask {more}")
+        reached = f"all {everything.requests:,} requests give {everything.width:.3f}"
+        notes.append(f"a width of {width:g} cannot be reached: {reached}; use {more}")
     elif not found:
-        notes.append(f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed")
+        notes.append(f"the maximum cost is too low for an interval, which needs at least {MIN_TEMPLATES} templates")
     if online is None:
         hint = "requests are counted in place of money; --prices gives one"
         notes.append(f"no price is known for {config.model}: {hint}")

@@ -38,4 +38,4 @@ def test_the_tutorial_from_top_to_bottom(
     assert "+1.00" in capsys.readouterr().out
     assert Path("sheet.csv").read_text(encoding="utf-8").count("\n") > (20 if FULL else 10)
     assert "<html" in Path("first.html").read_text(encoding="utf-8")
-    assert {path.suffix for path in Path("figures").iterdir()} >= {".svg", ".png", ".pdf", ".tex", ".md"}
+    assert {path.suffix for path in Path("figures").iterdir()} >= {".svg", ".png", ".pdf", ".tex", ".csv"}

@@ -11,7 +11,7 @@ import pytest
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.http.errors import max_usage, unmetered_usage
 from mbbq_gen.providers.prices import Price
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, TokenUsage, load_unmetered
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, load_unmetered
 from mbbq_gen.runs.executor import open_cost_guard
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
@@ -197,7 +197,7 @@ def test_a_killed_process_leaves_its_sendings_spent(store: RunStore) -> None:
 def test_what_was_never_sent_is_not_spent(store: RunStore) -> None:
     first = guard(store, 10_000)
     handed_out = list(first.admit(iter(api_support.requests(5))))
-    first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0}, lambda _: MOST)
+    first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0})
     assert load_unmetered(store).requested.usage == Usage(input_tokens=60, output_tokens=40)
 
 
@@ -254,9 +254,20 @@ def test_long_answers_pass_the_limit_by_those_under_way_only(usage: str, tmp_pat
     assert known + bill["unmetered_cost"] >= stats.input_tokens + stats.output_tokens
 
 
-def test_a_stop_of_a_run_without_a_limit_leaves_those_under_way(store: RunStore) -> None:
-    log = InFlightLog(store)
-    sent = list(log.watch(iter(api_support.requests(50))))
-    log.store_responses([answer(sent[0], 10)])
-    log.end({request.request_key: 1 for request in sent[:7]}, lambda _: MOST)
-    assert load_unmetered(store).requested == TokenUsage(requests=6, input_tokens=360, output_tokens=240)
+def test_a_kill_of_a_run_without_a_limit_leaves_its_requests_on_the_bill(store: RunStore) -> None:
+    log, in_doubt = InFlightLog(store), dict[str, int]()
+    wanted = log.watch(iter(api_support.requests(500)), lambda _: MOST, in_doubt)
+    sent = [next(wanted) for _ in range(100)]
+    log.store_responses([answer(request, 10) for request in sent[:60]])
+    found = load_unmetered(store).under_way
+    assert 40 <= found.requests <= 40 + 2 * 60
+    assert found.output_tokens == 40 * found.requests
+    assert InFlightLog(store).n_unmetered == found.requests
+
+
+def test_a_stop_leaves_those_under_way(store: RunStore) -> None:
+    log, in_doubt = InFlightLog(store), dict[str, int]()
+    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt))
+    in_doubt |= {request.request_key: 1 for request in sent[:7]}
+    log.end(in_doubt)
+    assert load_unmetered(store).requested.requests == 7
