@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.prompts.sampling import KINDS
@@ -28,6 +29,7 @@ from mbbq_gen.runs.extraction import extract_run, observations
 from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.stopping_rule import (
     ALPHA,
+    SETTINGS,
     StoppingRecord,
     StoppingRule,
     StoppingTarget,
@@ -218,6 +220,8 @@ class AdaptiveRun:
                 requests.setdefault(request.request_key, request)
         growth = BATCH_GROWTH if self.in_batches else GROWTH
         self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
+        if rule.kind != "answers" and not store.progress().pending:
+            self._check_reachable()
         say(f"in rounds, until {describe_rule(rule)}")
         while True:
             if store.progress().pending:
@@ -235,6 +239,22 @@ class AdaptiveRun:
             rows = [(request.request_key, rounds.last) for request in taken]
             store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
+
+    def _check_reachable(self) -> None:
+        """Raises ConfigError if no target can be reached because all groups have too few templates."""
+        rule, rounds = self.rule, self.rounds
+        names = ("benchmark", "split", *rule.group_by)
+        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata({})}
+        most = max((len(rounds.offered(dict(group))) for group in groups), default=FEWEST_TEMPLATES)
+        if most < FEWEST_TEMPLATES:
+            each = rule.group_by[-1] if rule.group_by else "split"
+            raise ConfigError(
+                SETTINGS[rule.kind],
+                None,
+                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
+                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
+                " more",
+            )
 
     def _next_strata(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
         """The strata of the next round: those with the fewest answers in each unsettled target."""

@@ -212,13 +212,11 @@ def test_rounds_are_batches(run_path: Path, capsys: Capture) -> None:
     assert first < found.requests == len(taken(run_path)) == len(responses(run_path))
 
 
-def test_too_few_templates_end_after_a_round(capsys: Capture, run_path: Path) -> None:
+def test_too_few_templates_cost_nothing(capsys: Capture, run_path: Path) -> None:
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
-    succeed(capsys, "run", run_path, *RANDOM, "--languages", "en", *goal)
-    found = stopped(run_path)
-    assert {goal.state for goal in found.targets} == {"futile"}
-    assert all("no interval stops a run below 5" in goal.explanation for goal in found.targets)
-    assert found.rounds == 1
+    err = stderr_of(capsys, "run", run_path, *RANDOM, "--languages", "en", *goal)
+    assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
+    assert taken(run_path) == []
 
 
 def test_what_is_not_said_again_stays(capsys: Capture, run_path: Path) -> None:
