@@ -173,10 +173,10 @@ class Score(PackCommand):
 
 def _store(report: ScoreReport, path: Path) -> None:
     """Writes scores into the folder of their run; says so if it can't be written to."""
-    temporary = path.with_name(f".{path.name}.part")
+    from mbbq_gen.storage.shards import write_durably
+
     try:
-        temporary.write_text(f"{report.model_dump_json(indent=2)}\n", encoding="utf-8")
-        temporary.replace(path)
+        write_durably(path, f"{report.model_dump_json(indent=2)}\n".encode())
     except OSError as error:
         say(f"{path}: not written: {error.strerror}")
 

@@ -356,11 +356,6 @@ class RunConfig(FrozenModel):
         return bool(self.model or self.benchmark or self.instances)
 
     @property
-    def is_imported(self) -> bool:
-        """True if the answers come from another program."""
-        return self.model.startswith("imported:")
-
-    @property
     def is_scored(self) -> bool:
         """True if any loglikelihood is requested."""
         return any(method != "generate" for method in self.method)

@@ -184,8 +184,8 @@ def extract_run(
 
     for language, version in versions.items():
         unextracted = parse_completed(store.without_extraction(version, language))
+        reader = extractor_for(extractor, language, resources)
         while batch := list(islice(unextracted, _BATCH_SIZE)):
-            reader = extractor_for(extractor, language, resources)
             rows = [_row(answered, extract_response(answered, reader)) for answered in batch]
             store_extractions(store, language, version, rows)
             step(len(rows))

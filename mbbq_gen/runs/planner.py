@@ -294,4 +294,5 @@ def git_revision() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     facts, changes = [line for line in lines if line.startswith("#")], [line for line in lines if line[:1] != "#"]
-    return facts[0].removeprefix("# branch.oid ") + ("+" if changes else "")
+    commit = facts[0].removeprefix("# branch.oid ")
+    return None if commit == "(initial)" else commit + ("+" if changes else "")
