@@ -128,10 +128,10 @@ def template_environment() -> Environment:
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
 
     def drawing(chart: Chart) -> str:
-        """The chart as SVG; empty if it is a table only, or if charts can't be drawn."""
-        if chart.spec is None or missing_charts() is not None:
+        """The chart as SVG; empty if charts can't be drawn."""
+        if missing_charts() is not None:
             return ""
-        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
+        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt))
 
     found.filters["drawing"] = drawing
     return found
