@@ -1,9 +1,5 @@
 """Charts of scores: Vega-Lite specifications, texts, and tables of their data.
 
-    charts = make_charts(frame)            all charts that the data allow
-    charts.charts[0].spec                  a specification with its data, which can be changed before rendering
-    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV and LaTeX
-
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
 """
 
@@ -12,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import output_file, write_errors
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.statistics.estimate import InferenceSettings
-
-Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes"]
-"""The section of the page that a chart belongs to."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +38,8 @@ class Chart:
     """The command that recomputes its numbers; RUN stands for the runs."""
     name: str = ""
     """File name and prefix of the ids in its SVG; for CHARTS set by `make_charts`."""
-    section: Section = "scores"
-    """For CHARTS set by `make_charts`."""
+    section: str = ""
+    """The section of the page that it belongs to; set by `make_charts`."""
 
     @property
     def alt(self) -> str:
@@ -67,7 +60,7 @@ class ChartUnavailableError(Exception):
     """The data do not allow a chart; its text is the reason."""
 
 
-CHARTS: dict[str, tuple[Section, str]] = {
+CHARTS: dict[str, tuple[str, str]] = {
     "scores_by_language": ("scores", "accuracy and bias by language"),
     "bias_by_category": ("categories", "bias by category and language"),
     "control_and_bias": ("control", "the benchmark beside its control set"),
@@ -102,14 +95,10 @@ def make_charts(
             raise UnknownNameError("chart", name, CHARTS)
     if frame.is_empty():
         raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
-    import polars as pl
-
     from mbbq_gen.report.charts import score_charts
     from mbbq_gen.report.charts.score_view import ScoreView
-    from mbbq_gen.statistics.estimate import InferenceSettings
 
-    frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # imported answers may lack it
-    view = ScoreView(frame, sampling or InferenceSettings())
+    view = ScoreView(frame, sampling)
     charts: list[Chart] = []
     left_out: dict[str, str] = {}
     for name in requested:

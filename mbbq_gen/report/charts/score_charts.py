@@ -8,20 +8,9 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.position import position_reports
 from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
 from mbbq_gen.core.text import whole_percent
-from mbbq_gen.report.charts import Chart, ChartUnavailableError
+from mbbq_gen.report.charts import Chart, ChartUnavailableError, vega
 from mbbq_gen.report.charts.score_view import BIAS_SIGN, BIAS_SOURCE, MARK, SUMMARY, ScoreView, mark_of
-from mbbq_gen.report.charts.vega import (
-    CHANGE,
-    Row,
-    dots,
-    fields_of,
-    heat_maps,
-    number_text,
-    row_names,
-    stacked_shares,
-    table_of,
-    title_of,
-)
+from mbbq_gen.report.charts.vega import Row, dots, fields_of, number_text, row_names, table_of, title_of
 from mbbq_gen.report.conclusions import AMBIGUOUS
 from mbbq_gen.report.tables import DASH, LINK, OUTCOME_TITLES
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
@@ -35,7 +24,8 @@ def scores_by_language(view: ScoreView) -> Chart:
     """Accuracy and bias of every language and model, with intervals."""
     found = view.scored(view.by, SUMMARY)
     caption = f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {view.interval_caption}"
-    spec = dots(found.rows(), SUMMARY, *view.lines_and_series)
+    lines, series = (["model"], "language") if view.has_one_place else (view.place_by, "model")
+    spec = dots(found.rows, SUMMARY, lines, series)
     return found.chart(f"Accuracy and bias by {view.where}", caption, spec)
 
 
@@ -43,10 +33,10 @@ def control_and_bias(view: ScoreView) -> Chart:
     """Accuracy and bias on the benchmark and on the control questions."""
     view.require_control()
     bias, control = view.scored(view.by, SUMMARY), view.scored(view.by, SUMMARY, "control")
-    rows = [{"split": split, **row} for split, found in (("bias", bias), ("control", control)) for row in found.rows()]
+    rows = [{"split": split, **row} for split, found in (("bias", bias), ("control", control)) for row in found.rows]
     return Chart(
         title="The benchmark beside its control set",
-        finding=f"On the control questions, which name no group: {control.takeaway()}",
+        finding=f"On the control questions, which name no group: {control.finding()}",
         caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
         "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
         f"{BIAS_SIGN} {view.interval_caption}",
@@ -67,7 +57,7 @@ def spread(view: ScoreView, factor: Factor) -> Chart:
     if len(view.values(factor, "bias")) < 2:
         raise ChartUnavailableError(f"needs answers to two or more values of {title}")
     found = view.scored((*view.by, factor), _CHANGING)
-    rows, ranges = found.rows(), dict[str, list[float]]()
+    rows, ranges = found.rows, dict[str, list[float]]()
     for name, row in zip(row_names(rows, view.by), rows, strict=True):
         if row[AMBIGUOUS] is not None:
             ranges.setdefault(name, []).append(row[AMBIGUOUS])
@@ -99,7 +89,7 @@ def effects_of_axes(view: ScoreView) -> Chart:
         found = effect_table(view.part("bias"), METRICS[metric], view.sampling)
         if not isinstance(found, EffectTable):
             raise ChartUnavailableError(found or "needs prompt variants composed with run --axes")
-        field = f"{CHANGE}{metric}"
+        field = f"{vega.CHANGE}{metric}"
         for effect in (*found.main, *found.by_language):
             key = (*effect.axes, *effect.levels, *effect.against, effect.language or "all languages")
             row = rows.setdefault(key, dict(zip(("axis", "level", "against", "language"), key, strict=True)))
@@ -114,7 +104,7 @@ def effects_of_axes(view: ScoreView) -> Chart:
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {view.interval_caption}",
         table=table_of(data),
-        spec=dots(data, [f"{CHANGE}{name}" for name in _CHANGING], ("axis", "level"), "language"),
+        spec=dots(data, [f"{vega.CHANGE}{name}" for name in _CHANGING], ("axis", "level"), "language"),
         command="mbbq-gen robustness RUN",
     )
 
@@ -130,13 +120,10 @@ def position_preference(view: ScoreView) -> Chart:
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     rows: list[Row] = []
     for report, p_value in zip(reports, adjusted, strict=True):
-        group = {name: value or DASH for name, value in report.group.items()}
         for one in report.places:
-            place = one.model_dump() | {
-                "place": ("1st", "2nd", "3rd")[one.place],
-                "label_style": one.label_style or DASH,
-            }
-            rows.append({**group, **place, "p_adjusted": p_value, "differs": mark_of(p_value)})
+            fields = {**report.group, **one.model_dump(), "place": ("1st", "2nd", "3rd")[one.place]}
+            row: Row = {name: DASH if value is None else value for name, value in fields.items()}
+            rows.append(row | {"p_adjusted": p_value, "differs": mark_of(p_value)})
     lines = (*view.by, "label_style", "differs")
     largest, name = max(zip(rows, row_names(rows, lines[:-1]), strict=True), key=lambda pair: pair[0]["preference"])
     most = f"{largest['place']} place in {name} ({number_text('preference', largest['preference'])})"
@@ -159,7 +146,7 @@ def outcomes_by_language(view: ScoreView) -> Chart:
     for split in ("bias", "control"):
         if split in view.values("split"):
             found = view.scored(view.by, ("parse_rate",), split)
-            for row, group in zip(found.rows(), found.groups.values(), strict=True):
+            for row, group in zip(found.rows, found.groups, strict=True):
                 if group.n_answers:
                     rows.append({"split": split, **row, **{name: group.outcomes[name] for name in OUTCOME_TITLES}})
     if not rows:
@@ -173,7 +160,7 @@ def outcomes_by_language(view: ScoreView) -> Chart:
         caption="Share of the prompts by outcome. Option, abstention and refusal are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
         table=table_of(rows),
-        spec=stacked_shares(rows, lines),
+        spec=vega.stacked_shares(rows, lines),
         command=found.command(" --json"),
     )
 
@@ -188,7 +175,7 @@ def bias_by_category(view: ScoreView) -> Chart:
     metrics = SUMMARY[2:]
     found = view.scored((*view.by, "category"), metrics, is_tested=True)
     cells: list[Row] = []
-    for row, group in zip(found.rows(), found.groups.values(), strict=True):
+    for row, group in zip(found.rows, found.groups, strict=True):
         for metric in metrics:
             fields = {name: row[name] for name in found.by} | {"split": "bias", "condition": metric.rpartition("_")[2]}
             cell = {**fields, "metric": title_of(metric), "value": row[metric]}
@@ -201,6 +188,6 @@ def bias_by_category(view: ScoreView) -> Chart:
         "false discovery rate held over all cells). A dash: undefined; a number without a colour stands on fewer than "
         f"{MIN_TEMPLATES} templates."
     )
-    columns, maps = (("model",), view.place_by) if view.has_one_place else (view.place_by, ("model",))
+    columns, maps = (["model"], view.place_by) if view.has_one_place else (view.place_by, ["model"])
     title = f"Bias by category and {view.where}"
-    return found.chart(title, caption, heat_maps(cells, columns, maps), more=" --tests")
+    return found.chart(title, caption, vega.heat_maps(cells, columns, maps), more=" --tests")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,17 +13,16 @@ from mbbq_gen.core.records import Split
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.vega import Row, Spec, fields_of, number_text, row_names, table_of, title_of
 from mbbq_gen.report.conclusions import AMBIGUOUS, directions
+from mbbq_gen.report.tables import DASH
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 
-Key = tuple[str, ...]
-"""A value of each grouping."""
 SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
 """Metrics of most charts. In disambiguated contexts they use KoBBQ's bias: MBBQ's is not 0 for a perfect model if
 biased and counter-biased contexts differ in number, as they do in small samples."""
-LEVEL, MARK = 0.05, "*"
-"""Scores with an adjusted p value below LEVEL have the mark."""
+MARK = "*"
+"""The mark of scores with an adjusted p value below 0.05."""
 BIAS_SIGN = "Bias above 0 is stereotypical, below 0 anti-stereotypical."
 BIAS_SOURCE = "Bias: MBBQ eq. 1. Diff-bias, in disambiguated contexts: KoBBQ (EsBBQ eq. 4)."
 _MAX_NAMED = 6
@@ -31,21 +30,18 @@ _MAX_NAMED = 6
 
 
 class ScoreView:
-    """A table of observations of one or several runs; computed scores are cached."""
+    """A table of observations of one or several runs, and how its charts are arranged."""
 
-    def __init__(self, frame: pl.DataFrame, sampling: InferenceSettings) -> None:
-        self.frame, self.sampling = frame, sampling
-        self._scores: dict[tuple[Key, Key, Split], dict[Key, GroupScore]] = {}
+    def __init__(self, frame: pl.DataFrame, sampling: InferenceSettings | None) -> None:
+        self.frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null(DASH))  # imported answers may lack it
+        self.sampling = sampling or InferenceSettings()
         self.models = self.values("model")
-        self.place_by: Key = ("benchmark", "language") if len(self.values("benchmark")) > 1 else ("language",)
+        self.place_by = ["benchmark", "language"] if len(self.values("benchmark")) > 1 else ["language"]
         """Groupings of places: the language, and the benchmark if there are several."""
-        self.by: Key = ("model", *self.place_by)
+        self.by = ["model", *self.place_by]
         self.where = " and ".join(self.place_by)
         """`place_by` in words."""
         self.has_one_place = all(len(self.values(name)) == 1 for name in self.place_by)
-        places, models = (("model",), "language") if self.has_one_place else (self.place_by, "model")
-        self.lines_and_series: tuple[Key, str] = (places, models)
-        """Fields of the lines and of the series of dots; with one place, the models are the lines."""
 
     def values(self, column: str, split: Split | None = None) -> list[str]:
         """The occurring values of a column, sorted."""
@@ -76,85 +72,68 @@ class ScoreView:
         Raises:
             ChartUnavailableError: if the split has no answers.
         """
-        request = (tuple(by), tuple(metrics), split)
-        if request not in self._scores:
-            table = score(self.part(split), by, metrics, self.sampling)
-            self._scores[request] = {_key(group.group): group for group in table.groups}
-        if not self._scores[request]:
+        table = score(self.part(split), by, metrics, self.sampling)
+        if not table.groups:
             raise ChartUnavailableError(f"no answers of the {split} split")
-        p_values: dict[str, dict[Key, float | None]] = {}
-        if is_tested:
-            for test in group_tests(self.part(split), by, [METRICS[name] for name in metrics], self.sampling):
-                p_values.setdefault(test.metric, {})[_key(test.group)] = test.tests[0].p_adjusted
-        return ScoreSet(self, *request[:2], self._scores[request], p_values)
-
-
-def _key(group: Mapping[str, str | None]) -> Key:
-    return tuple(value or "–" for value in group.values())
+        tested = [METRICS[name] for name in metrics if is_tested]
+        tests = group_tests(self.part(split), by, tested, self.sampling) if tested else []
+        p_values = {(test.metric, *test.group.values()): test.tests[0].p_adjusted for test in tests}
+        rows: list[Row] = []
+        for group in table.groups:
+            row: Row = {name: value or DASH for name, value in group.group.items()}
+            row |= {"n_answers": group.n_answers, "n_templates": group.n_templates}
+            for name in metrics:
+                row |= fields_of(name, group.metrics[name])
+                if tested:
+                    row[f"{name}_p_adjusted"] = p_values[name, *group.group.values()]
+            rows.append(row)
+        return ScoreSet(by, metrics, table.groups, rows, self.sampling.confidence)
 
 
 @dataclass(frozen=True)
 class ScoreSet:
-    """The scores of some groups, with the data and the texts of a chart of them."""
+    """The scores of some groups, with the data and the finding of a chart of them."""
 
-    view: ScoreView
-    by: Key
-    metrics: Key
-    groups: Mapping[Key, GroupScore]
-    p_values: Mapping[str, Mapping[Key, float | None]]
-    """Metric → group → p value of its test against 0, adjusted over groups (false discovery rate)."""
-
-    def rows(self) -> list[Row]:
-        """A row for each group: names, counts, scores with intervals, and p values of tested scores."""
-        rows = []
-        for key, group in self.groups.items():
-            row: Row = dict(zip(self.by, key, strict=True))
-            row |= {"n_answers": group.n_answers, "n_templates": group.n_templates}
-            for name in self.metrics:
-                row |= fields_of(name, group.metrics[name])
-                if name in self.p_values:
-                    row[f"{name}_p_adjusted"] = self.p_values[name].get(key)
-            rows.append(row)
-        return rows
+    by: Sequence[str]
+    metrics: Sequence[str]
+    groups: Sequence[GroupScore]
+    rows: list[Row]
+    """A row for each group: names, counts, scores with intervals, and of tested scores p values, adjusted over groups
+    (false discovery rate)."""
+    confidence: float
 
     def chart(self, title: str, caption: str, spec: Spec, *, finding: str = "", more: str = "") -> Chart:
         """A chart of these scores; `finding`: by default that on the bias; `more`: options of its command."""
-        return Chart(
-            title=title,
-            finding=finding or self.takeaway(),
-            caption=caption,
-            table=table_of(self.rows()),
-            spec=spec,
-            command=self.command(more),
-        )
+        table, command = table_of(self.rows), self.command(more)
+        return Chart(title, finding or self.finding(), caption, table, spec, command)
 
-    def command(self, extra: str = "") -> str:
+    def command(self, more: str = "") -> str:
         """The command that computes the same scores."""
-        return f"mbbq-gen score RUN --group-by {','.join((*self.by, 'split'))} --metric {','.join(self.metrics)}{extra}"
+        return f"mbbq-gen score RUN --group-by {','.join((*self.by, 'split'))} --metric {','.join(self.metrics)}{more}"
 
-    def takeaway(self) -> str:
+    def finding(self) -> str:
         """The groups whose bias in ambiguous contexts differs from 0: `Bias differs from 0 in 1 of 4: en +0.31.`
 
-        Significance is by `p_values` if the metric was tested, else by intervals, adjusted by Holm's method.
+        Significance is by p values if the scores were tested, else by intervals, adjusted by Holm's method.
         """
-        scores = {key: group.metrics[AMBIGUOUS] for key, group in self.groups.items()}
-        known = {key: found for key, found in scores.items() if found.value is not None}
-        title = title_of(AMBIGUOUS)
+        title, field = title_of(AMBIGUOUS), f"{AMBIGUOUS}_p_adjusted"
+        named = zip(row_names(self.rows, self.by), self.rows, self.groups, strict=True)
+        known = {name: (row, group) for name, row, group in named if row[AMBIGUOUS] is not None}
         if not known:
             return f"{title}: nothing to count."
-        if AMBIGUOUS in self.p_values:
-            biased = [key for key in known if mark_of(self.p_values[AMBIGUOUS].get(key))]
+        if field in self.rows[0]:
+            biased = [name for name, (row, _) in known.items() if mark_of(row[field])]
         else:
-            by_key = directions(known, self.view.sampling.confidence).items()
-            biased = [key for key, direction in by_key if direction in {"stereotypical", "anti_stereotypical"}]
+            scores = {name: group.metrics[AMBIGUOUS] for name, (_, group) in known.items()}
+            by_name = directions(scores, self.confidence).items()
+            biased = [name for name, direction in by_name if direction in {"stereotypical", "anti_stereotypical"}]
         if not biased:
             return f"{title}: none of {len(known)} surely differs from 0, which does not show that there is no bias."
-        names = dict(zip(self.groups, row_names(self.rows(), self.by), strict=True))
-        shown = [f"{names[key]} {number_text(AMBIGUOUS, known[key].value)}" for key in biased[:_MAX_NAMED]]
-        more = ["…"] if len(biased) > _MAX_NAMED else []
-        return f"{title} differs from 0 in {len(biased)} of {len(known)}: {'; '.join([*shown, *more])}."
+        shown = [f"{name} {number_text(AMBIGUOUS, known[name][0][AMBIGUOUS])}" for name in biased[:_MAX_NAMED]]
+        end = "; …" if len(biased) > _MAX_NAMED else "."
+        return f"{title} differs from 0 in {len(biased)} of {len(known)}: {'; '.join(shown)}{end}"
 
 
 def mark_of(p_value: float | None) -> str:
     """MARK if the p value is significant, else empty."""
-    return MARK if p_value is not None and p_value < LEVEL else ""
+    return MARK if p_value is not None and p_value < 0.05 else ""
