@@ -48,7 +48,6 @@ class OllamaProvider(ApiProvider):
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     path = "/api/chat"
-    context_advice = "give a larger --model-arg num_ctx=N"
     base_url_form = "--base-url, which has no version at its end"
     options: OllamaOptions
 

@@ -173,7 +173,6 @@ class OpenAIProvider(ApiProvider):
         if self.is_own_server and not server.is_probed:
             await server.recognise(self._probe)
             self.learned.optional |= server.optional
-            self.context_advice = server.entry.context
             if ignored := [name for name in server.entry.ignored if name in self.options.given_sampling]:
                 raise ProviderError(
                     f"{self.name}: {server.entry.name} does not take {ignored[0]}; leave --model-arg"
