@@ -210,8 +210,7 @@ class RunConfig(FrozenModel):
         "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
         example="en", metavar="XX")
     system_prompt: str | None = setting("Prompts", "prompt",
-        "System message: a text; `none` (not even the one that a local model's chat template has); or `default` "
-        "(what the template has). Default: `default`.",
+        "System message. Default: none; the chat template of a local model may have its own.",
         example="Answer briefly.", metavar="TEXT")
 
     sample: int | None = setting("Sampling", "prompt",
@@ -323,8 +322,6 @@ class RunConfig(FrozenModel):
                     else:
                         raise ConfigError(name, None, "is given with another value in {model_args}; give one")
                 given["model_args"] = rest
-            if given.get("system_prompt") in ("none", "default"):
-                given["model_args"] = {**(given.get("model_args") or {}), "system": given.pop("system_prompt")}
             data = given
         try:
             return handler(data)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from pydantic import Field, JsonValue, field_validator
 
@@ -57,9 +57,6 @@ class RemoteOptions(ProviderOptions):
     )
     top_p: float | None = Field(
         default=None, gt=0.0, le=1.0, description="nucleus sampling: share of the likeliest tokens"
-    )
-    system: Literal["default", "none"] = Field(
-        default="default", description="both: only the run's own system message is sent"
     )
     extra: JsonTable = Field(default_factory=dict, description='more fields of the request body, such as {"top_k": 1}')
     base_url: str | None = Field(default=None, description="address of another server of this kind")

@@ -275,7 +275,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)
-        prompt_options = options.prompt_format, options.system, options.template_args
+        prompt_options = options.prompt_format, options.template_args
         formatter = ChatFormatter(tokenizer, f"transformers:{source.name}", *prompt_options)
         decoding = _decoding_settings(options, model.generation_config, formatter, device)
         model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings
