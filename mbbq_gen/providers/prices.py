@@ -1,4 +1,4 @@
-"""Prices of models, costs of answers and token counts: the user's price file first, then genai-prices.
+"""Prices of models, costs of answers and estimated tokens: the user's price file first, then genai-prices.
 
 genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used only at the servers in
 `_SELLERS`, and only for models that it names in full (it also matches parts of names). A name without a version covers
@@ -17,12 +17,10 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -202,39 +200,6 @@ def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
 
 MESSAGE_TOKENS: Final = 4
 """Tokens of a message in addition to its text: its role and its end."""
-ESTIMATE_NAME: Final = "estimated from the characters, by script"
-
-
-@dataclass(frozen=True)
-class TokenCounter:
-    """Counts the tokens of a text."""
-
-    name: str
-    """Name of the counter in reports."""
-    exact: bool
-    count: Callable[[str], int | float]
-
-
-def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> TokenCounter:
-    """The best available token counter for a model, which may be the folder of a local model.
-
-    `tokenizer`: a `tokenizer.json`, or a folder that holds one; UsageError if it can't be read.
-    """
-    local = Path(model).expanduser() / "tokenizer.json"
-    if tokenizer is None and kind == "transformers" and local.is_file() and find_spec("tokenizers"):
-        tokenizer = local
-    if tokenizer is None:
-        return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
-    file = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
-    if not find_spec("tokenizers"):
-        raise UsageError(f"--tokenizer {tokenizer}: needs the package tokenizers: pip install tokenizers")
-    from tokenizers import Tokenizer
-
-    try:
-        found = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises the bare class
-        raise UsageError(f"--tokenizer {tokenizer}: no readable tokenizer.json ({error})") from error
-    return TokenCounter(f"counted with {file}", True, lambda text: len(found.encode(text).ids))
 
 
 def estimate_tokens(text: str) -> float:
