@@ -152,9 +152,6 @@ class RunConfig(FrozenModel):
     api_key_env: str | None = setting("Model", "execution",
         "Environment variable that holds the API key. Default: the service's own, such as OPENAI_API_KEY.",
         example="MY_KEY", metavar="NAME", provider=True)
-    api_key_file: PathText | None = setting(
-        "Model", "execution", "File that holds the API key; only its owner may have access.",
-        example="key.txt", metavar="FILE", provider=True)
 
     benchmark: NameList = setting("Questions", "prompt",
         "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new "

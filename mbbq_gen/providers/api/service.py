@@ -78,7 +78,7 @@ class ApiService(Provider):
         self.base_url = self.find_base_url()
         self.needs_key = self.base_url == self.address
         """Whether the server requires a key."""
-        self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
+        self.secret = find_key(self.key_variables, options.api_key_env)
         key = self.secret
         if key is not None and len(key.value) >= SHORTEST_KEY and key.value in f"{model} {options.extra}":
             raise UsageError(f"the model's name or option extra holds the key in {key.origin}: leave it out")
@@ -107,8 +107,7 @@ class ApiService(Provider):
         if self.cloud is not None:
             self.cloud.check(self.name)
         elif self.secret is None and self.needs_key:
-            give = "or give --api-key-env NAME or --api-key-file FILE"
-            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, {give}")
+            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, or give --api-key-env NAME")
 
     @property
     @abstractmethod
@@ -278,8 +277,7 @@ class ApiService(Provider):
             case "key" if self.secret is not None:
                 line = f"{at} refuses the key in {self.secret.origin}: {words}"
             case "key":
-                give = "give one with --api-key-env NAME or --api-key-file FILE"
-                line = f"{at} refuses us without a key: {words}; {give}"
+                line = f"{at} refuses us without a key: {words}; give one with --api-key-env NAME"
             case "quota_exhausted":
                 kept = "received responses are kept; continue later with the same command"
                 line = f"the quota is exhausted at {at}: {words}; {kept}"
