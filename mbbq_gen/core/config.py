@@ -57,12 +57,6 @@ def _listed(convert: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
     return BeforeValidator(lambda value: convert(words(value)) if isinstance(value, str | list | tuple) else value)
 
 
-def _methods(names: list[str]) -> tuple[str, ...]:
-    """The methods, with `both` replaced by generate and loglikelihood."""
-    both = {"both": ("generate", "loglikelihood")}
-    return tuple(dict.fromkeys(method for name in names for method in both.get(name, (name,))))
-
-
 NameList = Annotated[tuple[str, ...], _listed()]
 ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
 PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
@@ -218,7 +212,7 @@ class RunConfig(FrozenModel):
         "Sampling", "prompt", "Seed of the sample and of the option orders. Not sent to the model; for that: "
         "{model_args} seed=N.", default=0, example=1, metavar="N")
 
-    method: Annotated[tuple[Method, ...], _listed(_methods)] = setting("Scoring method", "prompt",
+    method: Annotated[tuple[Method, ...], _listed()] = setting("Scoring method", "prompt",
         "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
         "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
         default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")

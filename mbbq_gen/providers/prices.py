@@ -9,7 +9,7 @@ its versions (`gpt-4o-mini` covers `gpt-4o-mini-2024-07-18`). A cost may be too 
   to its cache, that price is used for all input.
 * Prices that change with the hour: the highest of the day. A price of 0 is not used, since it also means unknown.
 * OpenRouter: only models that are sold by their makers alone. Bedrock: two regions. Vertex AI: the global address.
-* Batches: the batch price of genai-prices; if it has none, the service's discount.
+* Batches: the service's discount.
 """
 
 from __future__ import annotations
@@ -147,25 +147,22 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     from genai_prices.types import TimeOfDateConstraint
 
     now = datetime.now(UTC)
-    usual, batch = model.get_prices(now), model.get_prices(now, {"processing": "batch"})
+    usual = model.get_prices(now)
     changing = model.prices if isinstance(model.prices, list) else []
     offers = [usual, *(each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint))]
     discount = _TABLES["batch_discounts"].get(seller)
-    read, written = ["input_mtok"] if "claude" in model.id else ["input_mtok", "cache_write_mtok"], ["output_mtok"]
-    incoming, outgoing = _highest(offers, read), _highest(offers, written)
+    read = ["input_mtok"] if "claude" in model.id else ["input_mtok", "cache_write_mtok"]
+    incoming, outgoing = _highest(offers, read), _highest(offers, ["output_mtok"])
     if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
         return None
-    batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
-    if batch != usual and discount is not None:
-        batched = [_highest([batch], keys) for keys in (read, written)]
     return Price(
         kind=kind,
         models=(model.id,),
         input=incoming,
         output=outgoing,
         cached_input=_highest(offers, ["cache_read_mtok"]),
-        batch_input=batched[0],
-        batch_output=batched[1],
+        batch_input=None if discount is None else incoming * discount,
+        batch_output=None if discount is None else outgoing * discount,
         source=f"genai-prices {__version__}",
         date=None,
     )

@@ -259,8 +259,6 @@ class OpenAIProvider(ApiProvider):
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if self._scorer is not None:
             info["scoring_used"] = "prompt_logprobs"
-            if self._scorer.merged:
-                info["questions_with_merged_tokens"] = self._scorer.merged
         if not self._server.is_probed:
             return info
         served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
