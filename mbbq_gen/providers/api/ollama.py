@@ -44,7 +44,6 @@ class OllamaProvider(ApiProvider):
     options_class = OllamaOptions
     address = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
-    models_path = "/api/tags"
     path = "/api/chat"
     base_url_form = "--base-url, which has no version at its end"
     options: OllamaOptions

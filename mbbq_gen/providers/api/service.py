@@ -28,9 +28,8 @@ from mbbq_gen.providers.http.errors import (
     classify_error,
     is_page,
     rule_for,
-    service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ class ApiService(Provider):
     """Environment variable with another base URL."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
-    models_path: str = "/models"
-    """Empty if the service does not list its models."""
     query: str = ""
     """Query of every URL, such as `?api-version=2024-10-21`."""
     cloud: CloudToken | None = None
@@ -224,21 +221,6 @@ class ApiService(Provider):
                 if is_page(line[:200].decode("utf-8", "replace")):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
-
-    async def list_models(self) -> list[str]:
-        """The models that the service lists; raises ProviderError if there is no list."""
-        try:
-            listed = (await self.call("GET", self.models_path or "/models", repeat=False)).json()
-            entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
-            if isinstance(entries, list):
-                names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
-                return [name.removeprefix("models/") for name in names if name]
-            why = service_error(200, listed).text
-        except (RejectedError, TransientError) as error:
-            why = str(error)
-        raise ProviderError(
-            f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
-        )
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
