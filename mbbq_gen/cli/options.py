@@ -94,8 +94,8 @@ def equivalence_option(what: str) -> Any:
     return option("Statistics", text, min=0.0001, max=0.9999, metavar="MARGIN")
 
 
-class InferenceOptions(Options):
-    """Options of every score with an interval."""
+class ExtractionOptions(Options):
+    """Options for the extractions and gold labels that count."""
 
     extractor: str = option(
         "What to score",
@@ -106,6 +106,11 @@ class InferenceOptions(Options):
     gold: Literal["published", "corrected"] = option(
         "What to score", "Gold labels: published, or corrected (known errors fixed).", default="published"
     )
+
+
+class InferenceOptions(ExtractionOptions):
+    """Options of every score with an interval."""
+
     unparsed: Literal["discard", "keep"] = option(
         "Statistics",
         "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "

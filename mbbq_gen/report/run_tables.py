@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
-from mbbq_gen.report.analysis_tables import caution_lines, deviations_text
-from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, number, p_text, without_repeats
+from mbbq_gen.report.analysis_tables import deviations_text
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
-from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.runs.budget import CostReport
@@ -197,7 +196,7 @@ def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
-    """Differences of two runs: settings and files, scores over paired answers, changed answers."""
+    """Differences of two runs: settings and files, changed answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         left = side.requests - side.answered
         part = f", {left:,} requests without an answer" if left > 0 else ""
@@ -217,19 +216,9 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
-    names = list(found.groups[0].group)
-    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
-    scores = Table(*titles, title=f"Scores over the paired answers ({found.sign})")
-    changed = Table(*names, "answers", "changed", "became correct", "became incorrect")
+    changed = Table(*found.groups[0].group, "answers", "changed", "became correct", "became incorrect")
     for group in found.groups:
-        for name, metric in group.metrics.items():
-            sides = [number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second)]
-            p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
-            scores.add_row(*group.group.values(), name, *sides, metric.change, *p_values)
-        counts = (group.items, group.flipped, group.became_right, group.became_wrong)
-        changed.add_row(*group.group.values(), *counts)
-    yield scores
-    yield from caution_lines(found)
+        changed.add_row(*group.group.values(), group.items, group.flipped, group.became_right, group.became_wrong)
     yield f"\nChanged answers: {found.flipped:,} of {found.pairs:,}\n"
     yield changed
     if found.flips:
