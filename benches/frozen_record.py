@@ -219,7 +219,7 @@ class Recorder:
             writer.writeheader()
             writer.writerows(rows)
         self.command("annotate @annotated --import @sheet.csv --json", "annotations/read")
-        self.command("annotate @annotated --report --json", "annotations/report")
+        self.command("annotate @annotated --json", "annotations/report")
         self.command("score @annotated --json --correct-with annotations", "annotations/score")
         self.command("compare @annotated --json --across language --correct-with annotations", "annotations/compare")
         self.items("annotated")
