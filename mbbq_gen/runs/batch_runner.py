@@ -355,7 +355,7 @@ class BatchRunner:
         self.ledger.update(batch, state="lost", reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
-            f" mbbq-gen run {self.folder} --collect, or in smaller ones: --batch-size N (now"
+            f" mbbq-gen run {self.folder}, or in smaller ones: --batch-size N (now"
             f" {batch.requests:,} requests)"
         )
 
@@ -407,7 +407,7 @@ def report_batches(session: Session) -> bool:
         held = sum(batch.requests for batch in batches)
         say(
             f"{len(batches)} batch{'es' if len(batches) > 1 else ''} with {held:,} requests under way; the service"
-            f" answers within a day. Later: mbbq-gen run {path} --collect    or: mbbq-gen batch status {path}"
+            f" answers within a day. Later: mbbq-gen run {path}"
         )
     elif (left := progress.pending - progress.failed) > 0 and mode_of(session.store) == "stopped":
         say(f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch")

@@ -25,7 +25,7 @@ BatchMode = Literal["off", "on", "stopped"]
 
 
 class BatchLine(FrozenModel):
-    """A batch, as `status` and `batch status` show it."""
+    """A batch, as `status` and `batch collect` show it."""
 
     name: str
     state: BatchState

@@ -201,7 +201,7 @@ def test_rounds_are_batches(run_path: Path, capsys: Capture) -> None:
         for _ in range(20):
             if RunFolder(run_path).manifest().adaptive is not None:
                 break
-            assert call(capsys, "run", run_path, "--collect")[0] == 0
+            assert call(capsys, "run", run_path)[0] == 0
     found = stopped(run_path)
     assert found.rounds > 1
     assert first < found.requests == len(taken(run_path)) == len(responses(run_path))

@@ -198,7 +198,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) ->
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
         run(capsys, run_path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
-            run(capsys, run_path, "--collect")
+            run(capsys, run_path)
     with RunFolder(run_path).open_store(read_only=True) as store:
         assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
         assert store.progress().answered == store.progress().requests == 40
