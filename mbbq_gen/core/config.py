@@ -235,9 +235,6 @@ class RunConfig(FrozenModel):
         "Ask again, in the same conversation, which option was intended: unread (where no choice could be read), low "
         "(read with low confidence), comma-separated. Default: do not ask.",
         default=(), example=("unread",), metavar="unread,low")
-    follow_up_check: int | None = setting("Follow-up", "execution",
-        "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
-        example=100, metavar="N", ge=1)
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)

@@ -24,7 +24,7 @@ from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.distributed.cluster import check_ray
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
-from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
+from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, plan_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import plan_run
 from mbbq_gen.runs.resolve import InstanceSource, check_together, open_model
@@ -162,7 +162,7 @@ class Job:
         else:
             load = InstanceSource(config, self.resources)
             with self.watcher.stage("planning") as advance:
-                may_grow = executes and not follows_up(config) and provider.capabilities.base_url is not None
+                may_grow = executes and not config.follow_up and provider.capabilities.base_url is not None
                 whole = rule, given.batch, config.ray, config.storage, config.cache_dir, config.max_cost
                 grows = may_grow and not any(whole)
                 manifest = plan_run(store, self.folder, provider, load, lambda: advance(1), grows=grows)
@@ -178,7 +178,7 @@ class Job:
     async def _send(self, session: Session) -> bool:
         """Sends pending requests, then follow-ups; returns whether batches are open."""
         try:
-            if not follows_up(session.config):
+            if not session.config.follow_up:
                 return await self._send_first(session)
             session.provider.check_dialogue()
             return await self._send_first(session) or await self._follow_up(session)

@@ -180,7 +180,6 @@ def check_together(config: RunConfig) -> None:
         ("normalization", "loglikelihood", "belongs to {method} loglikelihood; leave one out or name both"),
         ("reasoning_effort", "generate", "loglikelihoods are computed without reasoning; leave it out"),
         ("follow_up", "generate", "loglikelihoods leave nothing unread; leave it out"),
-        ("follow_up_check", "generate", "loglikelihoods leave nothing unread; leave it out"),
     ]
     for name, method, hint in rules:
         value = getattr(config, name)
