@@ -100,7 +100,7 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | No
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, batches."""
+    """The status of a run: answers, failures, server, cost, rate, follow-ups, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
@@ -129,12 +129,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
     if (found := status.follow_ups) is not None:
         replies = f"{found.read:,} read, {found.none:,} chose no option"
         yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
-    if (ray := status.distributed) is not None:
-        deaths = sum(worker.deaths for worker in ray.workers)
-        yield f"workers     {len(ray.workers)} by --ray {ray.ray}; {deaths} failed and were replaced"
-        for worker in ray.workers:
-            failed = f", died {worker.deaths} times" if worker.deaths else ""
-            yield f"  {worker.number:<10}{worker.answered:,} answers{failed}"
     if status.batches:
         yield from ("", *batch_blocks(status.batches))
 

@@ -123,7 +123,7 @@ class Job:
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import WorkerPool
 
-                provider = WorkerPool(provider, manifest.config, self.resources, store.set_meta)
+                provider = WorkerPool(provider, manifest.config, self.resources)
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 
