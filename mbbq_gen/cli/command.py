@@ -62,19 +62,14 @@ class Command(Options):
 
     help_examples: ClassVar[str]
     """One per line, indented by two spaces."""
+    as_json: bool = flag("", "Print JSON instead of text.", "--json")
 
     def _run(self) -> None:
         """Does the work and prints the result."""
         raise NotImplementedError
 
 
-class JsonCommand(Command):
-    """A command that can print JSON."""
-
-    as_json: bool = flag("", "Print JSON instead of text.", "--json")
-
-
-class PackCommand(JsonCommand):
+class PackCommand(Command):
     """A command that uses language packs."""
 
     packs: Path | None = option("", "Folder of your own language packs; they override ours.", metavar="DIR")

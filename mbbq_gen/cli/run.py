@@ -37,7 +37,7 @@ class BatchCommand(RunCommand):
         from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
-        from mbbq_gen.storage.ledgers import BatchLine, BatchTable, mode_of
+        from mbbq_gen.storage.ledgers import BatchTable, mode_of
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -47,9 +47,9 @@ class BatchCommand(RunCommand):
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
             provider.check_access()
             yield Session(folder, store, provider, config, ProgressBars(say))
-            batches, shown = BatchTable(store).batches(), set(BatchLine.model_fields)
+            batches = BatchTable(store).batches()
             if self.as_json:
-                print_json([batch.model_dump(mode="json", include=shown) for batch in batches])
+                print_json([batch.model_dump(mode="json") for batch in batches])
             else:
                 show(batch_blocks(batches))
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import mbbq_gen
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model_options, option, settings
+from mbbq_gen.cli.command import Command, PackCommand, argument, flag, model_options, option, settings
 from mbbq_gen.cli.options import ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
@@ -24,7 +24,7 @@ _LOCAL_SAMPLE = 96
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Init(JsonCommand):
+class Init(Command):
     """Writes a study file for `run` and estimates its cost.
 
     --model may name several, comma-separated; without options, the study is of a synthetic model on `starter`. Without
@@ -158,7 +158,7 @@ KEYS = (
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
-class Doctor(JsonCommand):
+class Doctor(Command):
     """Shows what is installed, and which keys and data are found.
 
     Sends no prompt, and shows names of API keys only. Each line about something
@@ -229,7 +229,7 @@ def _findings() -> list[dict[str, Any]]:
     return [dict(zip(("about", "name", "found", "note"), facts, strict=True)) for facts in found]
 
 
-class Models(JsonCommand):
+class Models(Command):
     """Lists the kinds of models, or the options of one.
 
     The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.setup import DesignReport
     from mbbq_gen.runs.status import RunStatus
-    from mbbq_gen.storage.ledgers import BatchLine
+    from mbbq_gen.storage.ledgers import Batch
     from mbbq_gen.storage.queries import ExtractionChange
 
 
@@ -158,7 +158,7 @@ def _cost_blocks(status: RunStatus) -> Iterator[Block]:
     yield from ("", bills, "")
 
 
-def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
+def batch_blocks(batches: Sequence[Batch]) -> Iterator[Block]:
     """The batches of a run."""
     if not batches:
         yield "no batches yet"

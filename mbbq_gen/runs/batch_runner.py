@@ -322,7 +322,7 @@ class BatchRunner:
                     keys.append(request.request_key)
                     size += len(line)
                     request = next(requests, None)
-            batch = self.ledger.plan(number, name, keys, size)
+            batch = self.ledger.plan(number, name, keys)
             try:
                 await self._send(batch, path)
                 made += 1

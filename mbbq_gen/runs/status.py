@@ -15,7 +15,7 @@ from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
-from mbbq_gen.storage.ledgers import BatchLine, BatchTable
+from mbbq_gen.storage.ledgers import Batch, BatchTable
 from mbbq_gen.storage.queries import recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
@@ -55,7 +55,7 @@ class RunStatus(FrozenModel):
     is_running: bool
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
-    batches: tuple[BatchLine, ...]
+    batches: tuple[Batch, ...]
     serving: Serving = Serving()
     follow_ups: FollowUpStatus | None = None
     """The follow-ups, which are included in the requests; None without any."""

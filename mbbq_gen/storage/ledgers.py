@@ -24,9 +24,10 @@ BatchMode = Literal["off", "on", "stopped"]
 """How requests are sent: one by one, in batches, or in existing batches only."""
 
 
-class BatchLine(FrozenModel):
-    """A batch, as `status` and `batch collect` show it."""
+class Batch(FrozenModel):
+    """A batch of a run."""
 
+    number: int
     name: str
     state: BatchState
     service_id: str | None
@@ -44,13 +45,6 @@ class BatchLine(FrozenModel):
     planned_at: str
     closed_at: str | None = None
     reason: str | None = None
-
-
-class Batch(BatchLine):
-    """A batch of a run."""
-
-    number: int
-    size: int
     foreign_ids: tuple[str, ...] = ()
     """Ids of batches of others at the service that were mistaken for it."""
     waits: bool = False
@@ -102,7 +96,7 @@ class BatchTable:
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
-    def plan(self, number: int, name: str, keys: Sequence[str], size: int) -> Batch:
+    def plan(self, number: int, name: str, keys: Sequence[str]) -> Batch:
         """Stores a batch and the keys of its requests; durable when this returns."""
         batch = Batch(
             number=number,
@@ -110,7 +104,6 @@ class BatchTable:
             state="planned",
             service_id=None,
             requests=len(keys),
-            size=size,
             planned_at=datetime.now(UTC).isoformat(),
         )
         self._store.change(

@@ -44,15 +44,6 @@ def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None
 # --- prompts and extractions ------------------------------------------------------------------------------------------
 
 
-class PromptRef(NamedTuple):
-    """The identifying fields of a prompt."""
-
-    prompt_id: str
-    instance_key: str
-    variant: str
-    option_order: str
-
-
 class ExtractionRow(NamedTuple):
     """One extraction with the fields that it is grouped by. A NamedTuple, because a run has many."""
 
@@ -92,15 +83,11 @@ class ExtractionChange(FrozenModel):
         return self.other_option or (self.old in PARSED) != (self.new in PARSED)
 
 
-def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """At most `limit` prompts by id, question key, or beginning of the id, in plan order."""
+def find_prompts(store: RunStore, text: str) -> list[tuple[str, str, str]]:
+    """Id, variant and option order of at most 20 prompts by id, question key, or beginning of the id, in plan order."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
-        rows = store.query(
-            "SELECT prompt_id, instance_key, variant, option_order FROM prompts"
-            f" WHERE {condition} ORDER BY number LIMIT {limit}",
-            (text,),
-        )
-        if found := [PromptRef(shown, key, variant, f"[{','.join(order)}]") for shown, key, variant, order in rows]:
+        statement = f"SELECT prompt_id, variant, option_order FROM prompts WHERE {condition} ORDER BY number LIMIT 20"
+        if found := store.query(statement, (text,)).fetchall():
             return found
     return []
 

@@ -209,7 +209,7 @@ async def mistake(batching: BatchRunner) -> None:
         await provider.call("POST", f"{provider.path}/batches", body={"requests": foreign})  # type: ignore[dict-item]
         keys = [request.request_key for request in requests]
         number, name = batching.ledger.next_name()
-        batching.ledger.plan(number, name, keys, 0)
+        batching.ledger.plan(number, name, keys)
         await batching.collect()
         await batching.submit()
         await batching.collect()
