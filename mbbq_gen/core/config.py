@@ -373,8 +373,7 @@ class RunConfig(FrozenModel):
         names = RunConfig.model_fields
         changes = {name: names[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
-            stopping = [name for name in names if setting_info(name)["group"] == "Stopping" and name != "metric"]
-            changes |= {name: names[name].default for name in stopping}
+            changes |= dict.fromkeys(STOPPING_KINDS)
         for name in [name for name in names if name in given.model_fields_set]:
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":
