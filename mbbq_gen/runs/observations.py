@@ -167,7 +167,9 @@ def load_observations(paths: Sequence[Path], options: LoadOptions) -> polars.Dat
     frames = []
     for folder, manifest, name in named_runs(paths):
         frame, progress = load_run_observations(folder, manifest, options, model=name)
-        report_pending(folder, progress, options.tell)
+        if progress.pending:
+            left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
+            options.tell(f"{folder.path}: {left}: the scores cover a part of the run")
         frames.append(frame)
     return pl.concat(alike(frames))
 
@@ -220,10 +222,3 @@ def follow_up_reports(
         first = sides[0].hstack(pl.DataFrame(facts, schema=kinds, orient="row"))
         found.append(follow_up_report(first, sides[1], name, sampling))
     return tuple(found)
-
-
-def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
-    """Reports an incomplete run by `tell`."""
-    if progress.pending:
-        left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
-        tell(f"{folder.path}: {left}: the scores cover a part of the run")

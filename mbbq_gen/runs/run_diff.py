@@ -123,10 +123,16 @@ def compare_runs(
     """
     before, after = (_load(folder, where, gold, extractor, step) for folder in (first, second))
     pairs, columns = _paired(before.items, after.items)
+    ours, theirs = _shaping(before), _shaping(after)
     return RunDiff(
         first=before.side,
         second=after.side,
-        differing=tuple(_differing(before, after)),
+        differing=tuple(
+            ChangedSetting(area=area, name=name, first=ours[area].get(name), second=theirs[area].get(name))
+            for area in ours
+            for name in sorted({*ours[area], *theirs[area]})
+            if ours[area].get(name) != theirs[area].get(name)
+        ),
         paired_by=columns,
         pairs=pairs.height,
         only_first=before.items.height - pairs.height,
@@ -172,16 +178,8 @@ def _load(
     return _LoadedRun(side, manifest, extractors, items)
 
 
-def _differing(before: _LoadedRun, after: _LoadedRun) -> Iterator[ChangedSetting]:
-    """The differences that may affect scores, by area."""
-    ours, theirs = _shaping(before), _shaping(after)
-    for area in ours:
-        one, other = ours[area], theirs[area]
-        for name in sorted(name for name in {*one, *other} if one.get(name) != other.get(name)):
-            yield ChangedSetting(area=area, name=name, first=one.get(name), second=other.get(name))
-
-
 def _shaping(loaded: _LoadedRun) -> dict[Area, dict[str, JsonValue]]:
+    """What may affect the scores, by area."""
     manifest = loaded.manifest
     places = {"data_dir", "instances", "instances_field_map"}
     shaping = {name for name in RunConfig.model_fields if shapes(name) != "execution"} - places

@@ -76,12 +76,6 @@ class BatchTable:
         """The batches from which responses may still come."""
         return [batch for batch in self.batches() if batch.is_open]
 
-    def known_ids(self) -> frozenset[str]:
-        """The service's ids of this run's batches, and of those known to be others'."""
-        batches = self.batches()
-        own = {batch.service_id for batch in batches if batch.service_id is not None}
-        return frozenset(own.union(*(batch.foreign_ids for batch in batches)))
-
     def most_requests(self) -> int | None:
         """Half of the smallest batch that the service refused for its size; None if it refused none."""
         refused = [batch.requests for batch in self.batches() if batch.too_large]
@@ -142,10 +136,6 @@ class BatchTable:
             " LEFT JOIN responses r ON r.request_key = q.request_key WHERE r.request_key IS NULL"
         )
         return Counter(key for key, batch in rows if batch in counted)
-
-    def failed_requests(self) -> set[str]:
-        """The keys of the requests with a recorded failure."""
-        return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
 
 
 def _row(batch: Batch) -> tuple[int, str, str, str | None, str]:
