@@ -1,8 +1,7 @@
 "use strict";
 // Downloads of charts: SVG with the colours of the screen, PNG of that at twice the size, CSV from the page.
 (() => {
-  const found = document.getElementById("tables");
-  const tables = found ? JSON.parse(found.textContent) : {};
+  const tables = JSON.parse(document.getElementById("tables")?.textContent ?? "{}");
 
   // The drawing without the page: its ink as colour, the page's background, no links.
   function standalone(drawing) {

@@ -27,7 +27,7 @@ class AbilityPoint:
     accuracy: Interval
     """On the control questions; if there are none, in disambiguated contexts."""
     bias: Interval
-    link: str
+    link: str | None = None
     """Its target in the page: `#browse?language=tr`."""
 
     def sentence(self, names: Mapping[str, str]) -> str:
@@ -74,8 +74,8 @@ def ability_against_bias(
         name=name,
         title="Accuracy against the direction of bias",
         finding="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias "
-        "claimed, because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
-        f"{'answers' if points[0].link.startswith(LINK) else 'row'}.",
+        "claimed, because it is not surely better than guessing, or too few answers were parsed."
+        + (" A mark links to its answers." if points[0].link else ""),
         caption="",
         table=vega.table_of(rows),
         spec=_plane([row | link for row, link in zip(rows, links, strict=True)]),
@@ -121,7 +121,7 @@ def _places_of_names(rows: Sequence[Row], limit: float) -> list[Row]:
     width = 8 * max(len(row["language"]) for row in rows)
     marks = [(row["accuracy"] * _WIDTH, -row[AMBIGUOUS] / (2 * limit) * _HEIGHT) for row in rows]
     taken, found = list(marks), list[Row]()
-    sides = [(side * (9 + width / 2), dy) for dy in (0, -12, 12) for side in (1, -1)]
+    sides = [(side * (9 + width / 2), dy) for dy in (0, -12, 12, -20, 20) for side in (1, -1)]
     for x, y in marks:
         free = [
             (dx, dy)
