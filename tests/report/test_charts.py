@@ -58,6 +58,12 @@ def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -
         assert chart.table.rows
 
 
+def test_a_run_of_control_questions_has_the_charts_of_these(frame: pl.DataFrame) -> None:
+    found = make_charts(frame.filter(pl.col("split") == "control"), FEW)
+    assert [chart.name for chart in found.charts] == ["outcomes_by_language"]
+    assert "position_preference" in found.left_out
+
+
 def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) -> None:
     rows = rows_of(chart_of(charts, "scores_by_language"))
     bias = frame.filter(pl.col("split") == "bias")

@@ -106,7 +106,7 @@ def make_charts(
         try:
             made: Chart = getattr(score_charts, name)(view)
             charts.append(replace(made, name=name, section=CHARTS[name][0]))
-        except ChartUnavailableError as reason:
+        except (ChartUnavailableError, UsageError) as reason:
             left_out[name] = str(reason)
     return ChartCollection(tuple(charts), left_out)
 
