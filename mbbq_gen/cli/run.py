@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import typer
@@ -148,6 +149,8 @@ _REPORT = (
     "mbbq_gen.report.score_tables",
 )
 """Modules that are imported while the model works, because their import is slow."""
+_TRANSPORT = "mbbq_gen.providers.http.transport"
+"""Imported on another thread while the run is planned: a part of its import, reading certificates, takes no lock."""
 
 
 def _helper_process(*names: str) -> HelperProcess:
@@ -283,6 +286,7 @@ class RunModel(PackCommand):
                 extracting.start()
                 if not self.as_json:
                     reporting.start()
+                Thread(target=import_module, args=(_TRANSPORT,), daemon=True).start()
             result = Job(folder, config, resources, ProgressBars(say), extracting).execute()
             if self.as_json:
                 print_json(asdict(result))
