@@ -56,7 +56,7 @@ class Annotate(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.cli.annotation_session import AnnotationTask
-        from mbbq_gen.report.annotation_views import annotation_blocks
+        from mbbq_gen.report.run_tables import annotation_blocks
 
         folder = self.folder
         is_session = not (self.csv or self.sheet or self.report)
@@ -113,7 +113,7 @@ class Judge(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import JudgeRunner
-        from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
+        from mbbq_gen.report.run_tables import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
         folder, resources = self.folder, self.resources

@@ -19,9 +19,9 @@ from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
-from mbbq_gen.report import annotation_views
-from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
+from mbbq_gen.report import sheets
 from mbbq_gen.report.explanation import chosen_text
+from mbbq_gen.report.sheets import SheetEntry, SheetRow
 from mbbq_gen.report.tables import OUTCOME_TITLES
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.observations import ensure_extracted
@@ -95,14 +95,14 @@ class AnnotationTask:
         """Writes the sample as a CSV sheet, with existing annotations filled in."""
         entries = self._entries()
         # The byte order mark makes spreadsheets read UTF-8.
-        write_lines(path, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
+        write_lines(path, ["\ufeff" + sheets.csv_sheet(entries, self._annotations).rstrip("\r\n")])
         say(f"{len(entries):,} extractions in {path}")
         say(f"fill it in, then: mbbq-gen annotate {self._folder.path} --import {path}")
 
     def import_sheet(self, path: Path) -> None:
         """Imports the annotations of a sheet that are new or changed."""
         with self._folder.open_store(read_only=True) as store:
-            annotations = [self._annotation(store, row) for row in annotation_views.read_sheet(path)]
+            annotations = [self._annotation(store, row) for row in sheets.read_sheet(path)]
         new = []
         for annotation in annotations:
             before = self._annotations.get(annotation.prompt_id)
@@ -123,7 +123,7 @@ class AnnotationTask:
         extraction, answered, _ = found
         question = question_of(answered)
         is_agreed = bool(row.agrees and not row.right)
-        right = extraction.option if is_agreed else annotation_views.right_option(row, question)
+        right = extraction.option if is_agreed else sheets.right_option(row, question)
         if row.agrees is not None and row.agrees != (right == extraction.option):
             option = "no option" if extraction.option is None else f"option {extraction.option + 1}"
             raise DataError(
