@@ -24,6 +24,7 @@ from mbbq_gen.report.tables import (
     share_text,
 )
 from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
@@ -151,12 +152,6 @@ def _matrix_table(matrix: ConfusionMatrix) -> Table:
     return table
 
 
-_P_VALUE_METHODS = {
-    "fixed": "signs of template differences flipped",
-    "random": "by templates and prompt variants (t of each), no less than with signs of template differences flipped",
-}
-
-
 def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     """Every comparison, metric by metric, with warnings and the methods in use."""
     if table.split == "control":
@@ -176,7 +171,7 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates "
         f"({table.n_resamples:,} resamples, seed {table.seed}); "
         f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
-        f"p (Holm): {_P_VALUE_METHODS[table.prompt_effects]}, corrected for the number of {family}."
+        f"p (Holm): corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
     )
     if table.corrected_by is not None:
@@ -227,11 +222,12 @@ def _metric_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
         start = (_pair_name(pair), pair.difference, p_text(test.p_adjusted), effect)
         pairs.add_row(*start, pair.adjusted, pair.matched, *rate_and_direction)
     yield from ("", pairs)
-    named = [(one.level, one.tests) for one in metric.levels] + [
-        (_pair_name(pair), pair.tests) for pair in metric.pairs
+    named = [
+        *((one.level, one.tests) for one in metric.levels),
+        *((_pair_name(one), one.tests) for one in metric.pairs),
     ]
-    for name, level_tests in named:
-        for test in level_tests:
+    for name, found in named:
+        for test in found:
             if test.test == "tost":
                 holm = "" if test.p_adjusted is None else f", Holm {p_text(test.p_adjusted)}"
                 yield f"{name}: {describe_test(test)}{holm}"
@@ -264,17 +260,13 @@ def _corrected_table(across: str, metric: MetricComparison) -> Table:
     return table
 
 
-_MAX_FLIPS = 3
-"""The most kinds of flips in a cell."""
-
-
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     """Agreement of the methods, and their scores."""
     yield f"{found.model}: {found.run}"
     titles = ("split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
     pairs = Table("methods", *titles, title="Agreement of the methods")
     for pair in found.pairs:
-        flips = [f"{one.first} → {one.second} {one.n:,}".replace("_", "-") for one in pair.flips[:_MAX_FLIPS]]
+        flips = [f"{one.first} → {one.second} {one.n:,}".replace("_", "-") for one in pair.flips[:3]]
         counts = (pair.split, pair.language, pair.n_pairs, pair.n_read)
         pairs.add_row(f"{pair.first} / {pair.second}", *counts, share_text(pair.equal_share), pair.kappa, flips)
     titles = ("score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}")
@@ -441,12 +433,12 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
     for group in found.groups:
         if not group.followed_up:
             continue
-        names, after = (group.language, group.split), _part(group.read_with_follow_up, group.answers)
-        first = (group.answers, _part(group.read, group.answers), group.followed_up, group.replied, group.none)
-        parsed.add_row(*names, *first, after)
+        names = (group.language, group.split)
+        before, after = (f"{part / group.answers:.1%}" for part in (group.read, group.read_with_follow_up))
+        parsed.add_row(*names, group.answers, before, group.followed_up, group.replied, group.none, after)
         for name, one in group.metrics.items():
             if one.first.value is not None or one.with_follow_up.value is not None:
-                sides = (number(side.value, signed=name[0] != "a") for side in (one.first, one.with_follow_up))
+                sides = (number(side.value, signed=METRICS[name].low < 0) for side in (one.first, one.with_follow_up))
                 scored.add_row(*names, name, *sides, one.difference)
     titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
     checks = Table(*titles, title="Check of parsed answers")
@@ -455,7 +447,3 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
         names = (check.language or "all", check.confidence or "all")
         checks.add_row(*names, check.followed_up, check.agrees.n, agrees)
     yield from (table for table in (parsed, scored, checks) if table.rows)
-
-
-def _part(part: int, whole: int) -> str | None:
-    return f"{100 * part / whole:.1f}%" if whole else None

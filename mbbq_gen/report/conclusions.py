@@ -213,13 +213,9 @@ def conclusions(
     languages: Mapping[str, str] | None = None,
     adjusted: Iterable[AdjustedScore] = (),
 ) -> list[Conclusion]:
-    """The conclusion on each group by `by`.
+    """The conclusion on each group by `by`, such as model and benchmark, from assessments by these and by language.
 
-    Args:
-        assessments: By these groupings and by language.
-        by: Model, benchmark and the like.
-        languages: Code → name; languages without a name are called by their codes.
-        adjusted: Control-adjusted bias scores by the same groupings as `assessments`.
+    `languages`: code → name; `adjusted`: control-adjusted bias scores of the same groups.
     """
     differences = {tuple(one.group.values()): one.adjusted for one in adjusted if one.metric == AMBIGUOUS}
     groups: dict[tuple[str, ...], list[GroupAssessment]] = {}

@@ -72,12 +72,9 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, hours: float | None) -
     most = "" if tokens.most_output_tokens is None else f", at most {tokens.most_output_tokens:,.0f}"
     yield f"tokens out  {tokens.output_tokens:,.0f} ({tokens.outputs}{most})"
     if cost is not None:
-        for name, expected, most_cost in (
-            ("price       ", cost.online, cost.online_at_most),
-            ("in batches  ", cost.batch, cost.batch_at_most),
-        ):
-            if expected is not None:
-                yield f"{name}{dollars(expected)}" + ("" if most_cost is None else f", at most {dollars(most_cost)}")
+        yield f"price       {dollars(cost.online)}, at most {dollars(cost.online_at_most)}"
+        if cost.batch is not None:
+            yield f"in batches  {dollars(cost.batch)}, at most {dollars(cost.batch_at_most)}"
     if hours is not None:
         yield f"time        {duration(3600 * hours)}, at the limits of requests and tokens"
 
@@ -280,15 +277,13 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     if not report.disagreements:
         return
     counts = [f"{kind.replace('_', ' ')}: {count}" for kind, count in report.mistakes.items() if count]
-    title = f"extractions annotated as wrong ({'; '.join(counts)})"
+    title = f"extractions annotated as wrong ({'; '.join(counts)}), at most {_MAX_LISTED}; --json has all"
     wrong = Table("id", "language", "extracted", "rule", "correct", "note", title=title)
     for one in report.disagreements[:_MAX_LISTED]:
         right = "no option" if one.right is None else f"option {one.right + 1}"
         extracted = (_extraction_text(one.outcome, one.option), one.rule)
         wrong.add_row(one.prompt_id, one.language, *extracted, right, shortened(one.note, 60))
     yield wrong
-    if len(report.disagreements) > _MAX_LISTED:
-        yield f"and {len(report.disagreements) - _MAX_LISTED:,} more; --json has them all"
 
 
 def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
@@ -315,8 +310,7 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     title = f"agreement with the rules, {_BASES[report.basis]}"
     agreement = Table("language", "answers", "unparsed", "same choice", "kappa", "templates", title=title)
     for row in report.agreement:
-        found = row.equal_share
-        shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
+        shown = percent(row.equal_share)
         agreement.add_row(row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates)
     yield agreement
     if report.annotated:
@@ -326,16 +320,14 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     else:
         yield f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}"
     if report.differences:
-        count = len(report.differences)
-        yield f"\ndisagreements: {count:,}; see one with: mbbq-gen explain {report.run} ID\n"
+        count = f"{len(report.differences):,} (at most {_MAX_LISTED} shown; --json has all)"
+        yield f"\ndisagreements: {count}; see one with: mbbq-gen explain {report.run} ID\n"
         differing = Table("id", "language", "rules", "confidence", "rule", "judge")
         for one in report.differences[:_MAX_LISTED]:
             extracted = (_extraction_text(one.outcome, one.option), one.confidence, one.rule)
             judged = _extraction_text(one.judge_outcome, one.judge_option)
             differing.add_row(one.prompt_id, one.language, *extracted, judged)
         yield differing
-        if count > _MAX_LISTED:
-            yield f"and {count - _MAX_LISTED:,} more; --json has them all"
     yield (
         f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"
         f" mbbq-gen score {report.run} --extractor {report.extractor}"

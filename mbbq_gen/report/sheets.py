@@ -25,9 +25,8 @@ from mbbq_gen.storage.store import CompletedPrompt
 
 _LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
 """For responses; extractors do not read more, and a spreadsheet's cell has a limit."""
-_AGREES = {"agree": True, "yes": True, "y": True, "disagree": False, "no": False, "n": False}
-"""Accepted values of `verdict`."""
-_NONE_WORDS = frozenset({"0", "none", "-"})
+_AGREES = {"agree": True, "disagree": False}
+"""Values of `verdict`."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +114,8 @@ def right_option(row: SheetRow, question: Question) -> int | None:
         DataError: if it is not an option of the question.
     """
     text = row.right.casefold()
-    if text in _NONE_WORDS:
-        return None
-    if text.isdecimal() and 1 <= int(text) <= len(question.options):
-        return int(text) - 1
+    if text.isdecimal() and int(text) <= len(question.options):
+        return int(text) - 1 if int(text) else None
     labels = [label.casefold().strip("()") for label in question.labels]
     if text.strip("()") in labels:
         return labels.index(text.strip("()"))

@@ -99,16 +99,14 @@ def share(value: float | None) -> str:
 
 def share_text(score: Interval) -> str:
     """A share with its interval: `62% [55%, 70%]`."""
-    if score.ci_low is None or score.ci_high is None:
-        return share(score.value)
-    return f"{share(score.value)} [{share(score.ci_low)}, {share(score.ci_high)}]"
+    ends = "" if score.ci_low is None or score.ci_high is None else f" [{share(score.ci_low)}, {share(score.ci_high)}]"
+    return share(score.value) + ends
 
 
 def percent(found: Proportion | Interval) -> str:
     """A share with one decimal and its interval: `97.5% [94.1%, 99.0%]`."""
-    if found.value is None or found.ci_low is None or found.ci_high is None:
-        return DASH
-    return f"{found.value:.1%} [{found.ci_low:.1%}, {found.ci_high:.1%}]"
+    ends = "" if found.ci_low is None or found.ci_high is None else f" [{found.ci_low:.1%}, {found.ci_high:.1%}]"
+    return DASH if found.value is None else f"{found.value:.1%}{ends}"
 
 
 def p_text(p_value: float | None) -> str:
