@@ -424,7 +424,7 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
-    """Findings, parse rates and scores without and with follow-ups, and the check of parsed answers."""
+    """Findings, parse rates and scores without and with follow-ups."""
     yield from found.findings
     titles: tuple[str, ...] = ("answers", "parsed", "followed up", "replied", "chose none", "parsed with follow-ups")
     parsed = Table("language", "split", *titles, title="Parse rates without and with follow-ups")
@@ -440,10 +440,4 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             if one.first.value is not None or one.with_follow_up.value is not None:
                 sides = (number(side.value, signed=METRICS[name].low < 0) for side in (one.first, one.with_follow_up))
                 scored.add_row(*names, name, *sides, one.difference)
-    titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
-    checks = Table(*titles, title="Check of parsed answers")
-    for check in found.checks:
-        agrees = percent(check.agrees) if check.agrees.n else None
-        names = (check.language or "all", check.confidence or "all")
-        checks.add_row(*names, check.followed_up, check.agrees.n, agrees)
-    yield from (table for table in (parsed, scored, checks) if table.rows)
+    yield from (table for table in (parsed, scored) if table.rows)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.option_display import SamplingUnit
@@ -51,8 +51,6 @@ ANSWER_ROW: Final = (
     *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
     *_OF_EXTRACTION,
 )
-FollowUpReason = Literal["unread", "low", "check"]
-"""Reason for a follow-up: not parsed, parsed with low confidence, or in the check sample."""
 NONE_RULE: Final = "follow_up.none"
 """Rule of a reply that states that no option was chosen."""
 _FOLLOW_UP: Final = (
@@ -64,7 +62,7 @@ COUNTS: Final = (
     f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
     f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
 )
-"""The condition that follow-up `u` replaces the uncertain extraction `e`; never in the check sample."""
+"""The condition that follow-up `u` replaces the uncertain extraction `e`."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
