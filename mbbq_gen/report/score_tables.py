@@ -158,7 +158,7 @@ def metric_blocks(scores: ScoreTable) -> Iterator[Block]:
     """One row for each group and metric, with interval, counts, templates and numbers of notes; then the notes."""
     found = [score for group in scores.groups for score in group.metrics.values()]
     codes = dict.fromkeys(code for score in found for code in score.warnings)
-    note_numbers = {code: str(place) for place, code in enumerate(codes, start=1)}
+    note_numbers = {code: place for place, code in enumerate(codes, start=1)}
     titles = ("value", "interval", "bounds", "template\nmean", "counts", "templates")
     table = Table(*scores.by, "metric", *(Column(title, title, "number") for title in titles), "notes")
     for group in scores.groups:
@@ -167,7 +167,7 @@ def metric_blocks(scores: ScoreTable) -> Iterator[Block]:
             ends = f"{number(score.ci_low, signed=True)} … {number(score.ci_high, signed=True)}"
             cells = (value, None if score.ci_low is None else ends, bounds_text(score.bounds) or None, mean)
             counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in score.fractions)
-            notes = ", ".join(sorted(note_numbers[code] for code in score.warnings))
+            notes = ", ".join(map(str, sorted(note_numbers[code] for code in score.warnings)))
             table.add_row(*group.group.values(), name, *cells, counts, score.n_templates, notes)
     yield table
     yield from (f"{place}: {scores.warnings[code]}" for code, place in note_numbers.items())
