@@ -15,7 +15,6 @@ from mbbq_gen.cli.options import (
     HtmlPage,
     RunsCommand,
     ScoreOptions,
-    Verbose,
     check_correction,
     extract_missing,
     varying,
@@ -51,7 +50,6 @@ class Report(RunsCommand):
     output: HtmlPage = None
     page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
     figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
-    verbose: Verbose = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
@@ -67,7 +65,7 @@ class Report(RunsCommand):
         else:
             labelled = [self.statistics.labels([run.path], self.resources, self.correct_with) for run in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, self.resources, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.resources, labels, self.statistics), nl=False)
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
@@ -134,13 +132,12 @@ class Report(RunsCommand):
 def report_text(
     folder: RunFolder,
     resources: PackPaths,
-    verbose: bool,
     labelled: AnnotatedFrame | None = None,
     statistics: ScoreOptions | None = None,
 ) -> str:
     """The report of a run, styled for stdout; with annotations, also corrected scores."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import LoadOptions, follow_up_reports, load_run_observations
 
@@ -150,15 +147,12 @@ def report_text(
         reading = LoadOptions(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + varying(frame, "method")
-    metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
-    scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
+    scores = reported(frame, [*by, "language", "split"], BRIEF_METRICS, sampling, labelled, extractor=extractor)
     scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], resources, sampling)})
     console = result_console()
     with console.capture() as captured:
-        print_blocks(
-            report_blocks(str(folder.path), manifest, progress, scores, console.width, verbose=verbose), console
-        )
+        print_blocks(report_blocks(str(folder.path), manifest, progress, scores), console)
     return captured.get()
 
 
