@@ -21,7 +21,7 @@ from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
-from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
+from mbbq_gen.report.viewer import EVIDENCE, pieces
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
 from mbbq_gen.storage.store import CompletedPrompt
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mbbq_gen.annotation.review import AnnotationReport, Mistake
     from mbbq_gen.core.records import Outcome
 
-_LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
-"""For responses; extractors do not read more, and a spreadsheet's cell has a limit."""
+_LIMIT = 16_000
+"""Characters of a response; extractors do not read more, and a spreadsheet's cell has a limit."""
 _AGREES = {"agree": True, "yes": True, "y": True, "disagree": False, "no": False, "n": False}
 """Accepted values of `verdict`."""
 _NONE_WORDS = frozenset({"0", "none", "-"})
@@ -55,7 +55,7 @@ class SheetEntry:
     def marked(self) -> list[tuple[str, bool]]:
         """The shortened response, or the refusal, in pieces, each with whether it is evidence."""
         response = self.answered.response
-        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LENGTHS)
+        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LIMIT)
         return [(text, kind == EVIDENCE) for text, kind in found]
 
 

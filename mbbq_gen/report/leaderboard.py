@@ -5,11 +5,11 @@ There is no overall rank and no overall score: see docs/figures.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from mbbq_gen.analysis.scores import Bounds, MetricDefinition, score
+from mbbq_gen.analysis.scores import MetricDefinition, MetricScore, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_digest
@@ -99,18 +99,9 @@ CAUTIONS: dict[str, str] = {
 """Caution code of a row → its sentence."""
 
 
-class LeaderboardScore(FrozenModel):
+class LeaderboardScore(MetricScore):
     """A score of one row."""
 
-    value: float | None = None
-    """None if it is undefined or was not requested."""
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n_templates: int = 0
-    bounds: Bounds | None = None
-    """Lowest and highest score over all possible unparsed answers; None if these cannot change it."""
-    equivalence_bound: float | None = None
-    """The smallest margin, in either direction, that a bias is shown to lie within (two one-sided tests)."""
     rank: RankInterval | None = None
     """None if it can't be ranked, or if no other model had the same prompts."""
 
@@ -127,6 +118,7 @@ class LeaderboardRow(FrozenModel):
     parse_rate: float | None
     """Of the bias split."""
     scores: dict[str, LeaderboardScore]
+    """Name from BOARD_METRICS → score; without control questions, without their accuracy."""
     assessment: Assessment
     """Whether its bias can be interpreted."""
     bias_direction: Direction
@@ -191,13 +183,13 @@ def build_leaderboard(
     found = [one for one in assess_groups(scores) if one.bias is not None]
     if not found:
         raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
-    groups: dict[tuple[str, str], list[GroupAssessment]] = {}
+    groups: dict[tuple[str, str], dict[str, GroupAssessment]] = {}
     for one in found:
-        groups.setdefault((str(one.group["benchmark"]), one.language), []).append(one)
+        groups.setdefault((str(one.group["benchmark"]), one.language), {})[str(one.group["model"])] = one
     rows: list[LeaderboardRow] = []
-    for (benchmark, language), group in sorted(groups.items()):
+    for (benchmark, language), group in sorted(groups.items(), key=lambda entry: entry[0]):
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
-        rows += _rows(part, {str(one.group["model"]): one for one in group}, manifests, sampling)
+        rows += _rows(part, group, manifests, sampling)
     names = ("model", "benchmark") if len({benchmark for benchmark, _ in groups}) > 1 else ("model",)
     conclusions = groupby(found, lambda one: " on ".join(str(one.group[name]) for name in names))
     used = {code for row in rows for code in row.cautions}
@@ -208,11 +200,7 @@ def build_leaderboard(
         models=tuple(sorted({row.model for row in rows})),
         serving=serving_difference({model: manifest for (model, _), manifest in manifests.items()}),
         conclusions={name: conclusion_sentence(list(group)) for name, group in conclusions},
-        definitions={
-            name: scores.definitions[metric].model_copy(update={"meaning": where + METRICS[metric].meaning})
-            for name, (split, metric) in BOARD_METRICS.items()
-            for where in ["On control questions: " if split == "control" else ""]
-        },
+        definitions={name: scores.definitions[metric] for name, (_, metric) in BOARD_METRICS.items()},
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
     )
@@ -220,54 +208,44 @@ def build_leaderboard(
 
 def _rows(
     part: polars.DataFrame, found: Mapping[str, GroupAssessment], manifests: Manifests, sampling: InferenceSettings
-) -> list[LeaderboardRow]:
+) -> Iterator[LeaderboardRow]:
     """The rows of one benchmark and language; `found`: model → its assessment."""
     prompts: dict[str, dict[str, dict[str, str]]] = {"bias": {}, "control": {}}
     for (split, model), answers in part.partition_by("split", "model", as_dict=True).items():
         if model in found:
-            prompts[str(split)][str(model)] = prompt_fingerprint(answers, _manifest_of(str(model), answers, manifests))
-    differences = {split: differences_from_most(fingerprints) for split, fingerprints in prompts.items()}
+            prompts[str(split)][str(model)] = prompt_fingerprint(str(model), answers, manifests)
+    differences, control_differences = (differences_from_most(prompts[split]) for split in ("bias", "control"))
     cautions = {
-        model: _cautions(
-            one,
-            has_own_prompts=bool(differences["bias"][model]),
-            has_own_control=bool(differences["control"].get(model)),
-        )
-        for model, one in found.items()
+        model: _cautions(one, differences[model], control_differences.get(model, ())) for model, one in found.items()
     }
     ranks = _ranks(part, cautions, sampling)
-    return [_row(found[model], differences["bias"][model], cautions[model], ranks) for model in sorted(found)]
+    for model, one in sorted(found.items(), key=lambda entry: entry[0]):
+        assert one.bias is not None
+        scores = {}
+        for name, (split, metric) in BOARD_METRICS.items():
+            group = one.bias if split == "bias" else one.control
+            if group is not None:
+                scores[name] = LeaderboardScore(**dict(group.metrics[metric]), rank=ranks.get((model, name)))
+        yield LeaderboardRow(
+            model=model,
+            benchmark=str(one.group["benchmark"]),
+            language=one.language,
+            n_answers=one.bias.n_answers,
+            n_templates=one.bias.n_templates,
+            parse_rate=one.bias.metrics["parse_rate"].value,
+            scores=scores,
+            assessment=one.assessment,
+            bias_direction=one.ambiguous,
+            differences=tuple(differences[model]),
+            cautions=tuple(cautions[model]),
+        )
 
 
-def _row(
-    one: GroupAssessment,
-    differences: Sequence[str],
-    cautions: Sequence[str],
-    ranks: Mapping[tuple[str, str], RankInterval],
-) -> LeaderboardRow:
-    assert one.bias is not None
-    model, scores = str(one.group["model"]), {}
-    for name, (split, metric) in BOARD_METRICS.items():
-        group = one.bias if split == "bias" else one.control
-        fields = {} if group is None else group.metrics[metric].model_dump(include=set(LeaderboardScore.model_fields))
-        scores[name] = LeaderboardScore(**fields, rank=ranks.get((model, name)))
-    return LeaderboardRow(
-        model=model,
-        benchmark=str(one.group["benchmark"]),
-        language=one.language,
-        n_answers=one.bias.n_answers,
-        n_templates=one.bias.n_templates,
-        parse_rate=one.bias.metrics["parse_rate"].value,
-        scores=scores,
-        assessment=one.assessment,
-        bias_direction=one.ambiguous,
-        differences=tuple(differences),
-        cautions=tuple(cautions),
-    )
+def _cautions(one: GroupAssessment, differences: Sequence[str], control_differences: Sequence[str]) -> list[str]:
+    """The caution codes of a row; without control questions, its ability is that in disambiguated contexts.
 
-
-def _cautions(one: GroupAssessment, *, has_own_prompts: bool, has_own_control: bool) -> list[str]:
-    """The caution codes of a row; without control questions, its ability is that in disambiguated contexts."""
+    `differences`: of its prompts from those of most models; `control_differences`: of its control questions.
+    """
     assert one.bias is not None
     n_templates = one.bias.n_templates
     found = {
@@ -276,8 +254,8 @@ def _cautions(one: GroupAssessment, *, has_own_prompts: bool, has_own_control: b
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
         "no_control": one.control is None,
-        "prompts_differ": has_own_prompts,
-        "control_prompts_differ": has_own_control and not has_own_prompts,
+        "prompts_differ": bool(differences),
+        "control_prompts_differ": bool(control_differences) and not differences,
     }
     return [code for code, holds in found.items() if holds]
 
@@ -311,15 +289,8 @@ _SETTINGS = ("no_context", "num_fewshot", "instruction_language", "unknown_text"
 _ORDERS = "option orders"
 
 
-def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
-    """The manifest of a model's run; in the table, its name may have the method behind it: `MODEL (likelihood)`."""
-    names = (model, model.removesuffix(f" ({answers['method'][0]})"))
-    places = ((name, benchmark) for name in names for benchmark in (str(answers["benchmark"][0]), OWN_DATA))
-    return next((manifests[place] for place in places if place in manifests), None)
-
-
-def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> dict[str, str]:
-    """The prompts of one model's answers to one benchmark, split and language: aspect → its value."""
+def prompt_fingerprint(model: str, answers: polars.DataFrame, manifests: Manifests) -> dict[str, str]:
+    """The prompts of a model's answers to one benchmark, split and language: aspect → its value."""
     import polars as pl
 
     def distinct(*columns: str) -> list[tuple[str | None, ...]]:
@@ -329,7 +300,9 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
     columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
     columns["reasoning effort"] = "reasoning_effort"
     found = {name: ", ".join(one or "–" for (one,) in distinct(column)) for name, column in columns.items()}
-    if manifest is not None:
+    name = model.removesuffix(f" ({found['method']})")  # the method is behind the model's name, unless it is generate
+    own, benchmark = (name, OWN_DATA), (name, str(answers["benchmark"][0]))
+    if (manifest := manifests.get(benchmark) or manifests.get(own)) is not None:
         found |= {name.replace("_", " "): str(getattr(manifest.config, name)) for name in _SETTINGS}
     order = ("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
     for name, rows in (("questions", distinct("instance_id")), (_ORDERS, distinct(*order))):

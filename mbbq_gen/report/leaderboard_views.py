@@ -40,12 +40,14 @@ def rank_text(rank: RankInterval | None) -> str:
     return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
 
 
-def ranked_text(name: str, row: LeaderboardRow) -> str:
+def _score_text(name: str, row: LeaderboardRow) -> str:
     """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds.
 
     An uninterpretable bias is in brackets, without an interval.
     """
-    score, signed = row.scores[name], "bias" in name
+    score, signed = row.scores.get(name), "bias" in name
+    if score is None:
+        return DASH
     text = number(score.value, signed=signed)
     if signed and row.assessment in UNINTERPRETABLE and score.value is not None:
         return f"({text})"
@@ -87,7 +89,7 @@ def score_blocks(board: Leaderboard) -> Iterator[Block]:
     table = Table("model", "benchmark", "language", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:
         counts = (row.n_answers, row.n_templates, share(row.parse_rate))
-        scores = (ranked_text(name, row) for name in SCORE_TITLES)
+        scores = (_score_text(name, row) for name in SCORE_TITLES)
         table.add_row(
             row.model, row.benchmark, row.language, *counts, *scores, " ".join(letters[code] for code in row.cautions)
         )
@@ -132,9 +134,9 @@ def full_table(board: Leaderboard) -> Table:
 def board_page(board: Leaderboard, runs: Sequence[str] = ()) -> str:
     """The page of the leaderboard; `runs`: folders as typed, for its command."""
     points = []
-    for row in board.rows:
-        control, bias = row.scores["control_accuracy"], row.scores["mbbq_bias_ambiguous"]
-        accuracy = row.scores["accuracy_disambiguated"] if control.value is None else control
+    for row in sorted(board.rows, key=lambda row: (row.model, row.language)):
+        accuracy = row.scores.get("control_accuracy", row.scores["accuracy_disambiguated"])
+        bias = row.scores["mbbq_bias_ambiguous"]
         points.append(AbilityPoint(row.model, row.benchmark, row.language, row.assessment, accuracy, bias))
     intro = (
         f"Scores with {board.confidence_level:.0%} intervals over templates. Ranks are intervals: models that the data "
@@ -150,7 +152,7 @@ def board_page(board: Leaderboard, runs: Sequence[str] = ()) -> str:
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join({row.benchmark: 0 for row in board.rows})}",
         conclusions=[(name, sentence[:1].upper() + sentence[1:]) for name, sentence in board.conclusions.items()],
         notices=list(notices(board)),
-        ability=ability_against_bias(sorted(points, key=lambda one: (one.model, one.language)), {}),
+        ability=ability_against_bias(points, {}),
         sections=[
             PageSection("scores", "Scores and ranks", (intro, *score_blocks(board), command), is_open=True),
             PageSection("about", "About the scores", (definitions,)),

@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -123,27 +122,6 @@ def missing_charts() -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class AnswerList:
-    """Answers to filter and read: all in the page, packed, or one page of those that a server has."""
-
-    note: str
-    """Where the answers are from."""
-    fields: Mapping[str, Mapping[str, int]]
-    """Field → its values, each with the number of answers."""
-    address: str = LINK
-    """Beginning of links to answers, which ends with `?`."""
-    count: str = "Loading the answers."
-    packed: str = ""
-    """All answers as JSON, gzipped, in base64."""
-    items: Sequence[Mapping[str, Any]] = ()
-    """The answers that are shown without a script, as of `viewer.item_views`."""
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    """Field → the value that it is filtered by."""
-    pages: Mapping[str, str] = field(default_factory=dict)
-    """Title of a link to other answers → its address."""
-
-
 def html_page(
     title: str,
     *,
@@ -151,13 +129,14 @@ def html_page(
     notices: Sequence[str] = (),
     ability: Chart | None = None,
     sections: Sequence[PageSection] = (),
-    answers: AnswerList | None = None,
+    answers: Mapping[str, Any] | None = None,
     details: Sequence[PageSection] = (),
     is_served: bool = False,
 ) -> str:
     """A page, with its parts in this order.
 
-    `conclusions`: the sentence on each model and benchmark; `is_served`: as in `page_policy`.
+    `conclusions`: the sentence on each model and benchmark; `answers`: as in `answers.html`; `is_served`: as in
+    `page_policy`.
 
     Raises:
         MissingExtraError: if jinja2 is not installed.
@@ -207,10 +186,15 @@ def report_page(view: ReportView) -> str:
         notices=view.notices,
         ability=view.ability,
         sections=view.sections,
-        answers=AnswerList(
-            note=note,
-            fields={name: dict(sorted(Counter(item[name] for item in items).items())) for name in fields},
-            packed=base64.b64encode(packed).decode(),
-        ),
+        answers={
+            "note": note,
+            "fields": {name: dict(sorted(Counter(item[name] for item in items).items())) for name in fields},
+            "address": LINK,
+            "count": "Loading the answers.",
+            "listed": (),
+            "chosen": {},
+            "pages": {},
+            "packed": base64.b64encode(packed).decode(),
+        },
         details=view.details,
     )

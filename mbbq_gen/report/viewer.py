@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
@@ -20,10 +20,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import options_in_order, unknown_position
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.text import shortened, visible_text
-from mbbq_gen.extraction.claims import WHY
-from mbbq_gen.extraction.explain import DECISIONS
+from mbbq_gen.extraction.explain import reason_of
 from mbbq_gen.extraction.reasoning import ReasoningExtraction, reasoning_version
-from mbbq_gen.report.page import AnswerList, html_page, template_environment
+from mbbq_gen.report.page import html_page, template_environment
 from mbbq_gen.report.tables import STANCE_TITLES, escaped
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
@@ -38,27 +37,21 @@ Piece = tuple[str, int]
 PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
 
 
-class ExcerptLengths(NamedTuple):
-    """Numbers of characters shown of a long text: at its ends, and around the edges of evidence."""
-
-    head: int
-    tail: int
-    around: int
+IN_PAGE, IN_VIEWER = 2200, 200_000
+"""Numbers of characters shown of a text: in a report, which contains a few thousand answers, and in the viewer."""
 
 
-IN_PAGE = ExcerptLengths(head=1500, tail=700, around=150)
-"""For a report, which contains a few thousand answers."""
-IN_VIEWER = ExcerptLengths(head=20_000, tail=20_000, around=2000)
+def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piece]:
+    """The text in pieces: evidence is marked, invisible characters are made visible.
 
-
-def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths) -> list[Piece]:
-    """The text in pieces: evidence is marked, long texts are shortened, invisible characters are made visible."""
-    size = len(text)
+    Of more than `limit` characters, a third is from the beginning, the others from the end; evidence is always shown.
+    """
+    size, around = len(text), limit // 16
     evidence = [(start, min(end, size)) for start, end in spans if start < min(end, size)]
     shown = [(0, size)]
-    if size > lengths.head + lengths.tail:
-        shown = [(0, lengths.head), (size - lengths.tail, size)]
-        shown += [(edge - lengths.around, edge + lengths.around) for span in evidence for edge in span]
+    if size > limit:
+        shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
+        shown += [(edge - around, edge + around) for span in evidence for edge in span]
 
     def kind_of(part: tuple[int, int]) -> int:
         if not any(start <= part[0] < end for start, end in shown):
@@ -75,16 +68,16 @@ def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths)
     return found
 
 
-def _html(text: str, lengths: ExcerptLengths, spans: Sequence[tuple[int, int]] = ()) -> str:
+def _html(text: str, limit: int, spans: Sequence[tuple[int, int]] = ()) -> str:
     """The text in pieces as HTML, escaped."""
-    if not spans and len(text) <= lengths.head + lengths.tail:  # most texts
+    if not spans and len(text) <= limit:  # most texts
         return escaped(text)
     forms = {PLAIN: "{}", EVIDENCE: "<mark>{}</mark>", LEFT_OUT: '<span class="left-out">{}</span>'}
-    return "".join(forms[kind].format(html.escape(piece)) for piece, kind in pieces(text, spans, lengths))
+    return "".join(forms[kind].format(html.escape(piece)) for piece, kind in pieces(text, spans, limit))
 
 
 def item_views(
-    store: RunStore, items: Sequence[SampleRow], lengths: ExcerptLengths, *, with_prompt: bool = False
+    store: RunStore, items: Sequence[SampleRow], limit: int, *, with_prompt: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The values of `answers.html` for each answer, with its texts from the run's store."""
     version, command = reasoning_version(PackPaths()), f"mbbq-gen explain {shlex.quote(str(store.path.parent))}"
@@ -94,14 +87,13 @@ def item_views(
         if answered is None or extraction is None:
             continue
         response, instance, prompt = answered.response, answered.instance, answered.prompt
-        missing = None if response.error is None else shortened(response.error, 300)
-        if missing is None and response.finish_reason == "content_filter":
-            missing = "the answer was blocked by the service"
+        blocked = "the answer was blocked by the service" if response.finish_reason == "content_filter" else None
+        missing = blocked if response.error is None else shortened(response.error, 300)
         text, start = response.text or response.refusal or "", 0
         trace, reasoning = reasoning_text(response, PackPaths()), None
         if trace is not None:
             found = stored_reasoning(store, item.prompt_id, version)
-            reasoning = _reasoning_view(trace.text, found, prompt.option_labels, lengths)
+            reasoning = _reasoning_view(trace.text, found, prompt.option_labels, limit)
             if trace.end is not None:  # the response begins with the reasoning, which is shown separately
                 start = len(text) - len(text[trace.end :].lstrip())
         spans = [(max(0, first - start), last - start) for first, last in extraction.spans if last > start]
@@ -114,11 +106,11 @@ def item_views(
             "where": f"{item.language} · {item.category} · {item.condition} · {item.variant}",
             "beginning": shortened(text[start:], 90) or missing or "no text",
             "no_context": prompt.no_context,
-            "context": _html(instance.context, lengths),
-            "question": _html(instance.question, lengths),
-            "options": _option_views(answered, extraction, lengths),
+            "context": _html(instance.context, limit),
+            "question": _html(instance.question, limit),
+            "options": _option_views(answered, extraction, limit),
             "reasoning": reasoning,
-            "response": _html(text[start:], lengths, spans),
+            "response": _html(text[start:], limit, spans),
             "missing": missing,
             "facts": [
                 _reading(extraction, prompt.option_labels),
@@ -128,7 +120,7 @@ def item_views(
             ],
             "command": f"{command} {item.prompt_id}",
             "messages": [
-                {"role": message.role, "html": _html(message.content, lengths)}
+                {"role": message.role, "html": _html(message.content, limit)}
                 for message in (prompt.messages if with_prompt else ())
             ],
         }
@@ -136,30 +128,22 @@ def item_views(
 
 def _reading(extraction: Extraction, labels: Sequence[str]) -> str:
     """The extraction in words: outcome, option, reason, conflicts."""
-    rules = re.split("[+:]", extraction.rule)
-    why = DECISIONS.get(extraction.rule) or next((WHY[rule] for rule in rules if rule in WHY), extraction.rule)
-    if extraction.outcome == "multiple" and extraction.rule not in DECISIONS:
-        why = "More than one option is chosen."
     option = "" if extraction.option is None else f" {labels[extraction.option]}"
     against = f", against {', '.join(extraction.conflicts)}" if extraction.conflicts else ""
     facts = f"rule {extraction.rule}, confidence {extraction.confidence}{against}"
-    return f"read as {extraction.outcome.replace('_', ' ')}{option}: {why} ({facts})"
+    return f"read as {extraction.outcome.replace('_', ' ')}{option}: {reason_of(extraction.rule)} ({facts})"
 
 
-def _reasoning_view(
-    trace: str, found: ReasoningExtraction | None, labels: Sequence[str], lengths: ExcerptLengths
-) -> dict[str, str]:
+def _reasoning_view(trace: str, found: ReasoningExtraction | None, labels: Sequence[str], limit: int) -> dict[str, str]:
     summary = f"{len(trace):,} characters"
     if found is None:
-        return {"summary": summary, "html": _html(trace, lengths)}
+        return {"summary": summary, "html": _html(trace, limit)}
     summary += ", no conclusion" if found.option is None else f", concludes option {labels[found.option]}"
     summary = "; speaks of ".join([summary, *(STANCE_TITLES[stance] for stance in sorted(found.stances))])
-    return {"summary": summary, "html": _html(trace, lengths, found.spans)}
+    return {"summary": summary, "html": _html(trace, limit, found.spans)}
 
 
-def _option_views(
-    answered: CompletedPrompt, extraction: Extraction, lengths: ExcerptLengths
-) -> list[dict[str, str | bool]]:
+def _option_views(answered: CompletedPrompt, extraction: Extraction, limit: int) -> list[dict[str, str | bool]]:
     """The options in the order of the prompt."""
     instance, prompt, chosen = answered.instance, answered.prompt, extraction.option
     if chosen is None and extraction.outcome in {"abstention", "refusal"}:
@@ -169,7 +153,7 @@ def _option_views(
     for place, (label, text, option) in enumerate(zip(prompt.option_labels, texts, prompt.option_order, strict=True)):
         tags = (instance.options[option].role or "person").replace("_", " ")
         tags += (", correct" if option == instance.gold_index else "") + (", chosen" if place == chosen else "")
-        found.append({"label": label, "html": _html(text, lengths), "tags": tags, "chosen": place == chosen})
+        found.append({"label": label, "html": _html(text, limit), "tags": tags, "chosen": place == chosen})
     return found
 
 
@@ -225,20 +209,22 @@ class ViewServer(ThreadingHTTPServer):
         with self.folder.open_store(read_only=True) as store:
             items = list(item_views(store, rows, IN_VIEWER, with_prompt=True))
         others = {"Previous answers": number - 1, "Next answers": number + 1}
-        answers = AnswerList(
-            note=f"{self.index.count():,} answers, read by the server of `mbbq-gen view` on this machine. Nothing here "
-            "can be changed.",
-            fields=self.index.values(),
-            address="?",
-            count=f"Answers {first + 1:,} to {first + len(rows):,} of {total:,}" if rows else "No answer is like that.",
-            items=items,
-            chosen=filters,
-            pages={
+        answers = {
+            "note": f"{self.index.count():,} answers, read by `mbbq-gen view` on this machine. Nothing can be changed.",
+            "fields": self.index.values(),
+            "address": "?",
+            "count": f"Answers {first + 1:,} to {first + len(rows):,} of {total:,}"
+            if rows
+            else "No answer is like that.",
+            "listed": items,
+            "chosen": filters,
+            "pages": {
                 title: f"?{urlencode(filters | {'page': str(other)})}"
                 for title, other in others.items()
                 if 0 < other <= math.ceil(total / PAGE_SIZE)
             },
-        )
+            "packed": "",
+        }
         model = self.folder.manifest().config.model
         return html_page(f"Answers of {self.folder.path}: {model}", answers=answers, is_served=True)
 

@@ -7,11 +7,10 @@ import pytest
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.report.conclusions import AMBIGUOUS, ConclusionText, assess_groups, conclusion_texts, directions
-from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
-from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 
@@ -70,10 +69,8 @@ def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
     assert "biased" not in " ".join([found.short, *found.sentences])
 
 
-def interval(value: float, low: float, high: float) -> LeaderboardScore:
-    return LeaderboardScore(
-        value=value, ci_low=low, ci_high=high, n_templates=40, bounds=None, equivalence_bound=None, rank=None
-    )
+def interval(value: float, low: float, high: float) -> EstimateResult:
+    return EstimateResult(value=value, ci_low=low, ci_high=high, n_templates=40)
 
 
 @pytest.mark.parametrize(("languages", "side"), [(1, "stereotypical"), (2, "inconclusive"), (15, "inconclusive")])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.page import inert_json, page_policy
 from mbbq_gen.report.tables import escaped
-from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
+from mbbq_gen.report.viewer import EVIDENCE, pieces
 from tests.support.report import HOSTILE
 
 TEXTS = st.text(st.characters(), max_size=40)
@@ -69,7 +69,7 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
 @given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 70), st.integers(0, 20)), max_size=4))
 def test_pieces_add_up_to_the_text(text: str, starts: list[tuple[int, int]]) -> None:
     spans = [(start, start + size) for start, size in starts]
-    found = pieces(text, spans, ExcerptLengths(head=100, tail=0, around=0))
+    found = pieces(text, spans, 100)
     assert "".join(piece for piece, _ in found) == visible_text(text)
     marked = sum(len(range(*span)) > 0 and span[0] < len(text) for span in spans)
     assert any(kind == EVIDENCE for _, kind in found) == bool(marked)
