@@ -148,7 +148,8 @@ def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str
 
     def rows() -> Any:
         for instance, one in shown:
-            request = Request(request_key="k", messages=one.messages, prompt=one, instance=instance)
+            record = instance.model_dump_json()
+            request = Request(request_key="k", messages=one.messages, prompt=one, instance_record=record)
             response = Response(request_key="k", scores=provider.score(request))
             reading = extract_scored(CompletedPrompt(one, instance, response), how)
             yield observe(
@@ -194,7 +195,7 @@ def test_oracles_on_published_data(
 
 
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, capsys: Capture) -> None:
-    folder = ask(tmp_path / "run", "--method", "both")
+    folder = ask(tmp_path / "run", "--method", "generate,loglikelihood")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     (key,) = column(folder, "SELECT request_key FROM option_scores LIMIT 1")
     change(folder, *(f"DELETE FROM {table} WHERE request_key = '{key}'" for table in ("responses", "option_scores")))

@@ -90,7 +90,7 @@ def given_for(name: str, place: Path) -> dict[str, Any]:
     if name == "max_cost":
         server = (place / "server").read_text(encoding="utf-8")
         given |= {"model": "openai:fake", "base_url": server, "prices": str(place / "prices.toml")}
-    if name in {"prices", "cache_dir", "api_key_file"}:  # relative to the file in a study
+    if name in {"prices", "cache_dir"}:  # relative to the file in a study
         value = str(place / value)
     return {**given, name: value}
 
@@ -152,7 +152,7 @@ def recorded(path: Path) -> dict[str, Any]:
 TOGETHER = (
     ("max_tokens", "batch_size", "sampling", "base_url", "api_key_env", "rpm", "tpm", "max_connections", "timeout"),
     ("languages", "splits", "variants", "option_order", "label_style", "system_prompt", "sample", "seed", "storage"),
-    ("num_fewshot", "unknown_text", "max_error_rate", "follow_up", "follow_up_check"),
+    ("num_fewshot", "unknown_text", "max_error_rate", "follow_up"),
     ("cache_dir", "patience", "max_cost"),
     ("method", "normalization", "batch", "no_context"),
     ("stop_when_decided", "equivalence_margin"),
