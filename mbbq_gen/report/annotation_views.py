@@ -19,9 +19,9 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
+from mbbq_gen.report.explanation import pieces
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
-from mbbq_gen.report.viewer import pieces
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
 from mbbq_gen.storage.store import CompletedPrompt

@@ -6,7 +6,7 @@ Control characters of the response are made visible (`core.text.visible_text`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
@@ -16,7 +16,6 @@ from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from mbbq_gen.extraction.explain import Candidate, Explanation
     from mbbq_gen.extraction.reasoning import ReasoningExtraction
@@ -24,12 +23,42 @@ if TYPE_CHECKING:
 
 SHOWN_CANDIDATES = 20
 """The most candidates that are listed; JSON has them all."""
-LONG_STRETCH, KEPT_ENDS = 600, 200
-"""Length of text without marks that is shortened, and the characters kept at each of its ends."""
+SHOWN_CHARACTERS, AROUND = 8000, 20
+"""Characters of a response that are printed, and those before and behind a candidate."""
 
 _WON, _LOST, _ASIDE = "bold green", "yellow", "dim"
+Piece = tuple[str, int]
+"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
+PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
 _MEANINGS = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
 """Kind of a candidate without an option → its meaning."""
+
+
+def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piece]:
+    """The text in pieces: evidence is marked, invisible characters are made visible.
+
+    Of more than `limit` characters, a third is from the beginning, the others from the end; evidence is always shown.
+    """
+    size, around = len(text), limit // 16
+    evidence = [(start, min(end, size)) for start, end in spans if start < min(end, size)]
+    shown = [(0, size)]
+    if size > limit:
+        shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
+        shown += [(edge - around, edge + around) for span in evidence for edge in span]
+
+    def kind_of(part: tuple[int, int]) -> int:
+        if not any(start <= part[0] < end for start, end in shown):
+            return LEFT_OUT
+        return EVIDENCE if any(start <= part[0] < end for start, end in evidence) else PLAIN
+
+    found: list[Piece] = []
+    edges = {min(max(edge, 0), size) for span in (*shown, *evidence) for edge in span}
+    for kind, group in groupby(pairwise(sorted(edges)), kind_of):
+        parts = list(group)
+        start, end = parts[0][0], parts[-1][1]
+        left_out = f"⟨… {end - start:,} characters …⟩"
+        found.append((left_out if kind == LEFT_OUT else visible_text(text[start:end]), kind))
+    return found
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
@@ -37,9 +66,14 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     from rich.text import Text
 
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
-    lines = response_text(explanation).split("\n", allow_blank=True)
+    response, found = Text(), explanation.extraction
+    for piece, kind in pieces(explanation.response, found.spans, SHOWN_CHARACTERS):
+        response.append(f"⟦{piece}⟧" if kind == EVIDENCE else piece, style=_WON if kind == EVIDENCE else None)
+    lines = response.split("\n", allow_blank=True)
     console.print(Text("\n").join(Text("  ").append_text(line) for line in lines))
-    found = explanation.extraction
+    for zone in explanation.zones:
+        text = explanation.response[slice(*zone.span)]
+        console.print(f"no answer ({zone.kind}): {shortened(text, 100)}", style=_ASIDE)
     read_as = chosen_text(found.option, explanation.labels, explanation.options)
     console.print(f"\nread as   {read_as}   ({_facts(found)})", style="bold")
     console.print(f"because   {explanation.decision}")
@@ -62,8 +96,10 @@ def _print_candidate(number: int, candidate: Candidate, explanation: Explanation
     won = is_winner(candidate, explanation)
     named = [chosen_text(option, explanation.labels, explanation.options) for option in candidate.options]
     meaning = " + ".join(named) or _MEANINGS.get(candidate.kind, "not on offer")
-    text = f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}  →  {meaning}"
-    console.print(text, style=_WON if won else _LOST)
+    start, end = candidate.span
+    before, after = explanation.response[max(0, start - AROUND) : start], explanation.response[end : end + AROUND]
+    place = " ".join(visible_text(f"{before}⟦{shortened(candidate.text, 60)}⟧{after}").split())
+    console.print(f"{'✔' if won else '✗'} {number:<3} {place}  →  {meaning}", style=_WON if won else _LOST)
     state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
     tier = f", strength {candidate.tier}" if candidate.tier else ""
     is_left_over = candidate.status == "won" and not won
@@ -101,46 +137,6 @@ def print_reasoning_trace(
         console.print(f"because   {shortened(reasoning[start:end], 200)}")
     for mark in extraction.marks:
         console.print(f"speaks of {STANCE_TITLES[mark.stance]}: {shortened(reasoning[slice(*mark.span)], 200)}")
-
-
-def response_text(explanation: Explanation) -> Text:
-    """The response with zones in ⟪⟫, and candidates in ⟦⟧ with their numbers."""
-    from rich.text import Text
-
-    response, marked = explanation.response, _marked(explanation)
-    zones = [zone for zone in explanation.zones if zone.span[0] < zone.span[1]]
-    edges = {0, len(response), *(edge for zone in zones for edge in zone.span)}
-    edges = {edge for edge in edges if not any(start < edge < end for start, end in marked)}  # candidates stay whole
-    edges |= {edge for span in marked for edge in span}
-    text, inside = Text(), ""
-    for start, end in pairwise(sorted(edges)):
-        zone = next((zone.kind for zone in zones if zone.span[0] <= start < zone.span[1]), "")
-        if zone != inside:
-            text.append(("⟫" if inside else "") + (f"⟪{zone}: " if zone else ""), style=_ASIDE)
-            inside = zone
-        words, number = visible_text(response[start:end]), marked.get((start, end))
-        if number is not None:
-            won = is_winner(explanation.candidates[number], explanation)
-            text.append(f"⟦{number + 1}{'✔' if won else ''} {words}⟧", style=_WON if won else _LOST)
-        elif len(words) > LONG_STRETCH:
-            left_out = f" ⟨… {len(words) - 2 * KEPT_ENDS:,} characters …⟩ "
-            text.append(words[:KEPT_ENDS] + left_out + words[-KEPT_ENDS:], style=_ASIDE if zone else None)
-        else:
-            text.append(words, style=_ASIDE if zone else None)
-    text.append("⟫" if inside else "", style=_ASIDE)
-    return text
-
-
-def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
-    """Span → index of its candidate; of overlapping candidates only the winner or else the first is included."""
-    chosen: dict[tuple[int, int], int] = {}
-    numbered = enumerate(explanation.candidates)
-    order = sorted((not is_winner(one, explanation), one.span[0], -one.span[1], number) for number, one in numbered)
-    for *_, number in order:
-        start, end = explanation.candidates[number].span
-        if start < end and not any(start < last and first < end for first, last in chosen):
-            chosen[start, end] = number
-    return chosen
 
 
 def print_likelihoods(

@@ -155,10 +155,6 @@ class Leaderboard(FrozenModel):
         "best and worst rank that differences paired by template allow, over all pairs at once (Bonferroni); accuracy: "
         "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
     )
-    equivalence_bound: str = (
-        "two one-sided tests over templates (TOST) show that the bias is smaller than the number, each score alone; "
-        "they do not show that there is no bias"
-    )
     no_overall_rank: str = (
         "There is no overall rank, because biases in different contexts, languages and benchmarks may have opposite "
         "signs and would cancel out in a mean. Ranks are within one benchmark and language, for each score alone."

@@ -10,17 +10,14 @@ from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.conclusions import UNINTERPRETABLE
 from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, RankInterval
 from mbbq_gen.report.page import html_page
-from mbbq_gen.report.score_tables import BOUNDS_NOTE
 from mbbq_gen.report.tables import (
     DASH,
     Block,
     Column,
     Command,
     Table,
-    bounds_text,
     interval_text,
     number,
-    rounded_up,
     share,
 )
 from mbbq_gen.report.view_model import PageSection
@@ -41,24 +38,15 @@ def rank_text(rank: RankInterval | None) -> str:
 
 
 def _score_text(name: str, row: LeaderboardRow) -> str:
-    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds.
-
-    An uninterpretable bias is in brackets, without an interval.
-    """
+    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; an uninterpretable bias in brackets, without interval."""
     score, signed = row.scores.get(name), "bias" in name
     if score is None:
         return DASH
     text = number(score.value, signed=signed)
     if signed and row.assessment in UNINTERPRETABLE and score.value is not None:
         return f"({text})"
-    lines = [text + interval_text(score, signed=signed)]
-    if signed and score.equivalence_bound is not None:
-        lines.append(f"|bias| < {rounded_up(score.equivalence_bound)} (TOST)")
-    if signed and (bounds := bounds_text(score.bounds)):
-        lines.append(f"bounds {bounds}")
-    if score.rank is not None:
-        lines.append(f"rank {rank_text(score.rank)} of {score.rank.of}")
-    return "\n".join(lines)
+    rank = "" if score.rank is None else f"\nrank {rank_text(score.rank)} of {score.rank.of}"
+    return text + interval_text(score, signed=signed) + rank
 
 
 def notices(board: Leaderboard) -> Iterator[str]:
@@ -95,10 +83,6 @@ def score_blocks(board: Leaderboard) -> Iterator[Block]:
         )
     yield table
     yield from (f"{letters[code]}: {text}" for code, text in board.cautions.items())
-    yield f"|bias| < … (TOST): {board.equivalence_bound}."
-    shown = [row for row in board.rows if row.assessment not in UNINTERPRETABLE]
-    if any(bounds_text(score.bounds) for row in shown for score in row.scores.values()):
-        yield f"bounds: {BOUNDS_NOTE}."
     yield f"rank: {board.ranks}."
     if board.average != "questions":
         yield f"scores: {AVERAGES[board.average]}."

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import groupby, pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -19,9 +18,10 @@ from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import options_in_order, unknown_position
 from mbbq_gen.core.records import Extraction
-from mbbq_gen.core.text import shortened, visible_text
+from mbbq_gen.core.text import shortened
 from mbbq_gen.extraction.explain import reason_of
 from mbbq_gen.extraction.reasoning import ReasoningExtraction, reasoning_version
+from mbbq_gen.report.explanation import EVIDENCE, LEFT_OUT, PLAIN, pieces
 from mbbq_gen.report.page import html_page, template_environment
 from mbbq_gen.report.tables import STANCE_TITLES, escaped
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
@@ -32,40 +32,8 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 # --- views of answers ------------------------------------------------------------------------------------------------
 
-Piece = tuple[str, int]
-"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
-PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
-
-
 IN_PAGE, IN_VIEWER = 2200, 200_000
 """Numbers of characters shown of a text: in a report, which contains a few thousand answers, and in the viewer."""
-
-
-def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piece]:
-    """The text in pieces: evidence is marked, invisible characters are made visible.
-
-    Of more than `limit` characters, a third is from the beginning, the others from the end; evidence is always shown.
-    """
-    size, around = len(text), limit // 16
-    evidence = [(start, min(end, size)) for start, end in spans if start < min(end, size)]
-    shown = [(0, size)]
-    if size > limit:
-        shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
-        shown += [(edge - around, edge + around) for span in evidence for edge in span]
-
-    def kind_of(part: tuple[int, int]) -> int:
-        if not any(start <= part[0] < end for start, end in shown):
-            return LEFT_OUT
-        return EVIDENCE if any(start <= part[0] < end for start, end in evidence) else PLAIN
-
-    found: list[Piece] = []
-    edges = {min(max(edge, 0), size) for span in (*shown, *evidence) for edge in span}
-    for kind, group in groupby(pairwise(sorted(edges)), kind_of):
-        parts = list(group)
-        start, end = parts[0][0], parts[-1][1]
-        left_out = f"⟨… {end - start:,} characters …⟩"
-        found.append((left_out if kind == LEFT_OUT else visible_text(text[start:end]), kind))
-    return found
 
 
 def _html(text: str, limit: int, spans: Sequence[tuple[int, int]] = ()) -> str:

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.text import visible_text
+from mbbq_gen.report.explanation import EVIDENCE, pieces
 from mbbq_gen.report.page import inert_json, page_policy
 from mbbq_gen.report.tables import escaped
-from mbbq_gen.report.viewer import EVIDENCE, pieces
 from tests.support.report import HOSTILE
 
 TEXTS = st.text(st.characters(), max_size=40)
