@@ -1,8 +1,7 @@
 """Pages for a browser: each is one self-contained file, without requests to other servers.
 
 Model output and data are not trusted: text is escaped, with its control and direction characters made visible
-(`tables.escaped`); data is JSON in elements that are not executed (`inert_json`); the content security policy
-(`page_policy`) allows the page's own styles and scripts only, by their digests, and no style attributes.
+(`tables.escaped`); the content security policy (`page_policy`) allows the page's own style and script only.
 """
 
 from __future__ import annotations
@@ -35,35 +34,14 @@ if TYPE_CHECKING:
 
 
 def page_policy(style: str, script: str, *, is_served: bool = False) -> str:
-    """The content security policy of a page: only its own style and script, by digest.
-
-    Images are allowed as blobs, which the script for downloads makes to write a chart as PNG.
+    """The content security policy of a page: its own style and script by digest, and images made by the script.
 
     `is_served`: whether its form may ask its own server.
     """
     own = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    allowed = {
-        "default-src": "'none'",
-        "style-src": own[0],
-        "script-src": own[1],
-        "img-src": "blob:",
-        "base-uri": "'none'",
-        "form-action": "'self'" if is_served else "'none'",
-    }
-    return "; ".join(f"{name} {source}" for name, source in allowed.items())
-
-
-_SCRIPT_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-"""Characters that could end a script element, begin a comment in it, or end a line of a script."""
-
-
-def inert_json(value: Any) -> str:
-    """The value as JSON for a script element of type application/json; no text in it can end the element.
-
-    Lone surrogates, which UTF-8 cannot encode, are written as escapes.
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_SCRIPT_ESCAPES))
+    form = "'self'" if is_served else "'none'"
+    rest = f"img-src blob:; base-uri 'none'; form-action {form}"
+    return f"default-src 'none'; style-src {own[0]}; script-src {own[1]}; {rest}"
 
 
 def page_part(name: str) -> str:
@@ -79,7 +57,7 @@ def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
 
 @cache
 def template_environment() -> Environment:
-    """The Jinja environment: it escapes all values, and has tests for block types and filters for charts and JSON.
+    """The Jinja environment: it escapes all values, and has tests for block types and filters for charts and text.
 
     Raises:
         MissingExtraError: if jinja2 is not installed.
@@ -99,13 +77,12 @@ def template_environment() -> Environment:
     )
     for block_type in (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart):
         found.tests[block_type.__name__.lower()] = lambda value, kind=block_type: isinstance(value, kind)
-    found.filters["inert_json"] = lambda value: Markup(inert_json(value))
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
     found.filters["plain"] = lambda text: text.replace("_", " ")
 
     def drawing(chart: Chart) -> str:
         """The chart as SVG; empty if it is a table only, or if charts can't be drawn."""
-        if chart.spec is None or missing_charts() is not None:
+        if chart.spec is None or missing_charts():
             return ""
         return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
 
