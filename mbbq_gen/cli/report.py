@@ -160,7 +160,7 @@ class Leaderboard(RunsCommand):
     """Ranks models by accuracy and bias.
 
     For each benchmark and language, with confidence intervals and rank intervals. Models with other prompt variants,
-    option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
+    option orders or questions than the rest are listed, not ranked. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
 
@@ -168,13 +168,14 @@ class Leaderboard(RunsCommand):
         "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n  mbbq-gen leaderboard run-a run-b --csv board.csv"
     )
     output: HtmlPage = None
-    csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
+    csv: Path | None = option(
+        "Files", "Write CSV: one row per score of a model, benchmark and language.", metavar="FILE"
+    )
     statistics: ScoreOptions
 
     def _run(self) -> None:
         from mbbq_gen.report import leaderboard_views as views
         from mbbq_gen.report.leaderboard import build_leaderboard
-        from mbbq_gen.report.page import language_names
         from mbbq_gen.runs.observations import named_runs
 
         if self.output is not None:
@@ -187,9 +188,7 @@ class Leaderboard(RunsCommand):
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))
         if self.output is not None:
-            names = language_names((row.language for row in board.rows), self.resources)
-            paths = [shlex.quote(str(path)) for path in self.run_paths]
-            write_lines(self.output, [views.board_page(board, paths, names)])
+            write_lines(self.output, [views.board_page(board, [shlex.quote(str(path)) for path in self.run_paths])])
         if self.csv is not None:
             write_lines(self.csv, views.full_table(board).csv().splitlines())
         for file in filter(None, (self.output, self.csv)):
@@ -212,11 +211,9 @@ class View(RunCommand):
     open_browser: bool = flag("", "Open the page in the browser.", "--open")
 
     def _run(self) -> None:
-        from mbbq_gen.report.viewer import ViewServer, open_viewer
+        from mbbq_gen.report.viewer import ViewServer
 
-        folder, resources = self.folder, self.resources
-        versions = extract_missing(folder, resources)
-        with ViewServer(open_viewer(folder, versions, resources), self.port) as server:
+        with ViewServer(self.folder, extract_missing(self.folder, self.resources), self.port) as server:
             print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:
                 webbrowser.open(server.url)

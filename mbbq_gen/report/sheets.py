@@ -17,14 +17,14 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.extraction import Question
+from mbbq_gen.report.explanation import pieces
 from mbbq_gen.report.tables import Table
-from mbbq_gen.report.viewer import ExcerptLengths, pieces
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
 from mbbq_gen.storage.store import CompletedPrompt
 
-_LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
-"""For responses; extractors do not read more, and a spreadsheet's cell has a limit."""
+_LIMIT = 16_000
+"""Characters of a response; extractors do not read more, and a spreadsheet's cell has a limit."""
 _AGREES = {"agree": True, "disagree": False}
 """Values of `verdict`."""
 
@@ -73,7 +73,7 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
         options = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
         options += [""] * (n_options - len(options))
         text = entry.answered.response.text or entry.answered.response.refusal or ""
-        response = "".join(part for part, _ in pieces(text, entry.extraction.spans, _LENGTHS))
+        response = "".join(part for part, _ in pieces(text, entry.extraction.spans, _LIMIT))
         extraction = (_option_number(stored.option), stored.outcome, stored.rule, stored.confidence)
         start = (stored.prompt_id, stored.language, instance.context, instance.question)
         table.add_row(*start, *options, response, *extraction, *previous, stored.extractor)

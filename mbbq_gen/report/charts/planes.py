@@ -34,7 +34,7 @@ class AbilityPoint:
     accuracy: Interval
     """On the control questions; if there are none, in disambiguated contexts."""
     bias: Interval
-    link: str
+    link: str | None = None
     """Its target in the page: `#browse?language=tr`."""
 
     def sentence(self, names: Mapping[str, str]) -> str:
@@ -95,13 +95,13 @@ def ability_against_bias(
         name=name,
         title="Accuracy against the direction of bias",
         finding="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias "
-        "claimed, because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
-        f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
+        "claimed, because it is not surely better than guessing, or too few answers were parsed."
+        + (" A mark links to its answers." if shown[0].link else ""),
         alt="; ".join(one.sentence(names) for one in shown),
         caption="",
         table=table,
         spec=_ability_spec(shown),
-        links={one.link: one.sentence(names) for one in shown},
+        links={one.link: one.sentence(names) for one in shown if one.link},
     )
 
 
