@@ -46,7 +46,6 @@ class Report(RunsCommand):
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
-    paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
     page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
     figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
@@ -69,8 +68,6 @@ class Report(RunsCommand):
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
-        if self.paper_figures and self.output is None:
-            raise UsageError("--paper-figures: for the page; give -o FILE.html too")
         if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.output is not None:
@@ -102,14 +99,12 @@ class Report(RunsCommand):
         labelled = self.statistics.labels(paths, resources, self.correct_with)
         frame = self.statistics.frame(paths, resources)
         sources = [view_model.Source(*run, extract_missing(run[0], resources, extractor)) for run in named_runs(paths)]
-        with_papers = self.paper_figures or self.figures is not None
-        names = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
-        with Bar("report", len(names) + 1 + len(folders), "steps") as bar:
+        with Bar("report", len(charts.CHARTS) + 1 + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
 
-            drawings = charts.make_charts(frame, sampling, names, tick=tick)
+            drawings = charts.make_charts(frame, sampling, tick=tick)
             if self.output is not None:
                 view = view_model.build_report_view(
                     *(sources, frame, drawings),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
 from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks
-from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
+from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import (
     AMBIGUOUS,
@@ -104,7 +104,6 @@ _SECTIONS = {
     "robustness": "Spread over prompt variants and option orders",
     "position": "Position bias",
     "outcomes": "Outcomes of the extraction",
-    "papers": "Figures and tables of the papers",
 }
 """Section of a chart → its heading on the page."""
 
@@ -236,9 +235,6 @@ def _sections(
     blocks["outcomes"].append(extraction_table(scores))
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
-    if not {*(one.name for one in charts.charts), *charts.left_out} & set(PAPERS):
-        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
-        blocks["papers"].append(f"Drawn with `--paper-figures` on this page, with `--figures DIR` as files: {shown}.")
     for name, title in _SECTIONS.items():
         if blocks[name]:
             yield PageSection(name, title, tuple(blocks[name]), name in {"scores", "categories"})
