@@ -259,7 +259,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     """Prints paragraphs and tables below each other."""
     for block in blocks:
         if isinstance(block, str):
-            console.print(block, soft_wrap=True)
+            console.print(block, soft_wrap="mbbq-gen " in block)  # a command is not wrapped, so that it can be copied
             continue
         if block.title:
             console.print(f"\n{block.title}\n")
