@@ -99,8 +99,10 @@ class OpenAIProvider(ApiProvider):
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
+        self._azure_version: str | None = None
+        """Version of the API, which Azure needs in URLs without /v1."""
         if self.is_azure and not self.base_url.endswith("/openai/v1"):
-            self.query = f"?api-version={os.environ.get('OPENAI_API_VERSION') or '2024-10-21'}"
+            self._azure_version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._at_responses = options.api == "responses" or (options.api == "auto" and is_pro)
@@ -153,8 +155,10 @@ class OpenAIProvider(ApiProvider):
 
     def url(self, path: str) -> str:
         """The URL of a path; on Azure only chat completions are below the deployment."""
-        url = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
-        return url if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", url)
+        url = f"{self.api_url}{path}"
+        if path != "/chat/completions":
+            url = _DEPLOYMENT.sub("/openai/", url)
+        return f"{url}{'&' if '?' in path else '?'}api-version={self._azure_version}" if self._azure_version else url
 
     def url_for(self, request: Request) -> str:
         """As `ApiProvider`; loglikelihoods have a URL of their own."""
