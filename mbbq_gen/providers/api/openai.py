@@ -204,11 +204,7 @@ class OpenAIProvider(ApiProvider):
         await self.prepare()
         async with self._checking:
             if self._scorer is None and self._server.is_probed:  # if not, the first request reports the failure
-                self._scorer = await open_scorer(self, self._server, self._post_at_root)
-
-    async def _post_at_root(self, path: str, body: JsonValue) -> Any:
-        """The JSON reply to a POST below the server's root; raises RejectedError if it is refused."""
-        return (await self.call("POST", f"{server_root(self.base_url)}{path}", body=body, repeat=False)).json()
+                self._scorer = await open_scorer(self, self._server)
 
     async def _probe(self, path: str) -> Any:
         """The JSON or text at a path below the server's root; None if there is no such path."""
