@@ -292,7 +292,7 @@ def bench_batches(bench: Bench) -> list[Row]:
             if first.code != 0:
                 must(bench.run(path.name, at, *chosen, "--batch"), "the batch after kill -9")
             tries = 0
-            resume = [sys.executable, "-m", "mbbq_gen", "run", str(path), "--collect"]
+            resume = [sys.executable, "-m", "mbbq_gen", "run", str(path)]
             while at.stats().distinct_paid < rows or _answered(bench, path) < rows:
                 kill = chance.uniform(0.1, 1.0) * whole if tries == 0 else None
                 run_command(resume, bench.folder / f"{path.name}.log", kill_after_s=kill)

@@ -105,6 +105,7 @@ API = {
     "bedrock": "bedrock:anthropic.claude-3-5-haiku-20241022-v1:0 --base-url {url} --system-prompt Brief. "
     "--variants bare",
     "http": "http:@endpoint.toml --variants bare,polite",
+    "vertex_anthropic": "anthropic:claude-sonnet-4-5 --model-arg platform=vertex --base-url {url} --variants bare",
     "vertex_gemini": "gemini:gemini-2.0-flash --base-url {url} --variants bare",
     "batch_openai": "openai:gpt-4o-mini --base-url {url}/v1 --batch --variants all",
     "batch_anthropic": "anthropic:claude-sonnet-4-5 --base-url {url} --batch --variants all",

@@ -219,7 +219,7 @@ class Recorder:
             writer.writeheader()
             writer.writerows(rows)
         self.command("annotate @annotated --import @sheet.csv --json", "annotations/read")
-        self.command("annotate @annotated --report --json", "annotations/report")
+        self.command("annotate @annotated --json", "annotations/report")
         self.command("score @annotated --json --correct-with annotations", "annotations/score")
         self.command("compare @annotated --json --across language --correct-with annotations", "annotations/compare")
         self.items("annotated")
@@ -286,7 +286,7 @@ class Recorder:
                 line = f"run @api_{name} --model {options.format(url=url)} {recipes.SELECTION}"
                 out, failed = self.call(line)
                 if not failed and "--batch" in options:
-                    out, failed = self.call(f"run @api_{name} --collect --json")
+                    out, failed = self.call(f"run @api_{name} --json")
                 self.write(f"requests/{name}", {"result": failed or json.loads(out), "requests": stub.taken()})
             model = f"--model openai:gpt-4o-mini --base-url {url}/v1"
             self.run("thinking", f"{model} {recipes.STARTER} --sample 12 --variants bare,letters")

@@ -95,7 +95,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     (
         "Follow-ups",
         follow_up,
-        ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares", "CheckAgreement"),
+        ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares"),
     ),
     ("Corrected scores", correction, ("Correction", "CorrectedGroup", "CorrectedScore")),
     (
@@ -111,7 +111,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         ),
     ),
     ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost")),
-    ("Status: `status --json`", status, ("RunStatus", "BatchLine")),
+    ("Status: `status --json`", status, ("RunStatus", "Batch")),
     ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )
 """Heading, module and records of the page of JSON fields."""

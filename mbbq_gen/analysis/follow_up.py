@@ -1,14 +1,12 @@
-"""The effect of follow-ups: parse rates, scores with and without them, choices, agreement.
+"""The effect of follow-ups: parse rates, scores with and without them, choices.
 
 The table of first answers has, beside the observations, the columns `reason` (None: no follow-up), `reply` (how the
-reply was parsed; `none`: it chooses no option; None: unparsed), `counts` (whether it replaces the first extraction) and
-`agrees` (whether it confirms the extracted option).
+reply was parsed; `none`: it chooses no option; None: unparsed) and `counts` (whether it replaces the first extraction).
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Final, Literal
 
 import polars as pl
@@ -58,7 +56,6 @@ class FollowUpGroup(FrozenModel):
     """First answers, without failures."""
     read: int
     followed_up: int
-    """Follow-ups of unparsed answers and of extractions with low confidence."""
     replied: int
     """Parsed replies."""
     none: int
@@ -71,19 +68,6 @@ class FollowUpGroup(FrozenModel):
     """Bias (ambiguous) of the replies minus that of parsed first answers; if there are none, of the replies alone."""
 
 
-class CheckAgreement(FrozenModel):
-    """The share of extractions that the model confirms."""
-
-    language: str | None
-    """None: all languages."""
-    confidence: str | None
-    """Confidence of the first extraction; None: all."""
-    followed_up: int
-    """Answers of the check sample."""
-    agrees: Proportion
-    """Among parsed replies."""
-
-
 class FollowUpReport(FrozenModel):
     """The report on the follow-ups of a run."""
 
@@ -91,7 +75,6 @@ class FollowUpReport(FrozenModel):
     model: str
     confidence_level: float
     groups: tuple[FollowUpGroup, ...]
-    checks: tuple[CheckAgreement, ...]
     findings: tuple[str, ...]
     """A sentence for each language with stereotypical replies."""
 
@@ -118,22 +101,10 @@ def follow_up_report(
                 f"{group.language}: in replies to follow-ups, the model chose the stereotype{more}: bias in ambiguous "
                 f"contexts {interval}"
             )
-    checked = first.filter(pl.col("reason") == "check", pl.col("agrees").is_not_null() | pl.col("reply").is_null())
-    checked = checked.with_columns(pl.col("language", "confidence").cast(pl.String))
-    checks = []
-    languages: list[str | None] = sorted(checked["language"].unique())
-    levels = [None, *(level for level in ("high", "medium", "low") if level in set(checked["confidence"]))]
-    for language, level in product([None, *languages] if len(languages) > 1 else languages, levels):
-        wanted = {"language": language, "confidence": level}
-        part = checked.filter(pl.lit(True), **{name: value for name, value in wanted.items() if value is not None})
-        if part.height:
-            agrees = _proportion(part["agrees"].drop_nulls(), sampling)
-            checks.append(CheckAgreement(**wanted, followed_up=part.height, agrees=agrees))
     return FollowUpReport(
         model=model,
         confidence_level=sampling.confidence,
         groups=tuple(groups),
-        checks=tuple(checks),
         findings=tuple(findings),
     )
 
@@ -142,7 +113,7 @@ def _group(
     language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
 ) -> FollowUpGroup:
     read, replies = first.filter(is_parsed(), ~pl.col("counts")), second.filter(is_parsed(), pl.col("counts"))
-    followed_up = first.filter(pl.col("reason").is_in(["unread", "low"]))
+    followed_up = first.filter(pl.col("reason").is_not_null())
     metrics = [METRICS[name] for name in FOLLOW_UP_METRICS]
     sides = paired_estimates({"first": first, "follow-up": second}, metrics, sampling)
     biases = paired_estimates({"first": read, "follow-up": replies}, [METRICS[PRESSED]], sampling)[PRESSED]

@@ -305,7 +305,8 @@ class JudgeTable:
         for _, key, *records in rows:
             answered = read_completed(self._store, *records)
             messages = judge_input(answered, self.judge.prompt, self.judge.seed).messages
-            yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance=answered.instance)
+            record = self._store.text(records[1])
+            yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance_record=record)
 
     def read_replies(self) -> None:
         """Stores the extractions of new replies as the version `judge:NAME`."""

@@ -118,10 +118,10 @@ class BbqRow(_Record, frozen=True):
 
     def unknown_index(self, location: RowLocation) -> int:
         """Index of the one option whose group is `unknown`; raises DataError for none or several."""
-        found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
-        if len(found) != 1:
-            raise location.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
-        return found[0]
+        groups = self.groups
+        if (found := groups.count(UNKNOWN_GROUP)) != 1:
+            raise location.error(f"{found} options have the group 'unknown'; exactly one is needed", "answer_info")
+        return groups.index(UNKNOWN_GROUP)
 
 
 Block = list[tuple[RowLocation, BbqRow]]

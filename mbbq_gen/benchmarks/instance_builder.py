@@ -89,7 +89,7 @@ def build_instance(
         polarity=POLARITIES[polarity],
     )
     codes = _text_data_issues(context, question, texts)
-    if _have_same_text(texts, unknown):
+    if _have_same_text(tuple(texts), unknown):
         reason = "no single target: both people have the same option text"
         codes.append("duplicate_options")
     options = [_option(option_role(index, unknown, target), texts[index], groups[index]) for index in range(len(texts))]
@@ -144,14 +144,15 @@ def find_alignment(
         raise location.error(
             f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label"
         )
-    if target is None or _have_same_text(texts, unknown):
+    if target is None or _have_same_text(tuple(texts), unknown):
         return None, None
     if condition == "ambiguous":
         return target, None
     return target, "biased" if (label == target) == (polarity == "negative") else "counter_biased"
 
 
-def _have_same_text(texts: Sequence[str], unknown: int) -> bool:
+@lru_cache(maxsize=64)
+def _have_same_text(texts: tuple[str, ...], unknown: int) -> bool:
     first, second = (text.strip().casefold() for index, text in enumerate(texts) if index != unknown)
     return first == second
 

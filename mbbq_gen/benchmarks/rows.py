@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -27,16 +28,10 @@ _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None
 
 def with_files(items: Iterable[ItemT], files: set[Path]) -> Iterator[ItemT]:
     """Yields the items; records in `files` every data file that is opened to make them."""
-    iterator = iter(items)
-    while True:
-        token = _opened.set(files)
-        try:
-            item = next(iterator)
-        except StopIteration:
-            return
-        finally:
-            _opened.reset(token)
-        yield item
+    context, iterator, end = copy_context(), iter(items), object()
+    context.run(_opened.set, files)
+    while (item := context.run(next, iterator, end)) is not end:
+        yield item  # type: ignore[misc]
 
 
 def note_file(path: Path) -> Path:
@@ -137,22 +132,30 @@ def in_groups(
     Raises:
         DataError: for an unexpected row, or an incomplete last group.
     """
-    size = len(next(iter(values.values())))
+    expected = list(zip(*values.values(), strict=True))
+    values_of, same_of = _fields_of(values), _fields_of(same)
     group: list[tuple[RowLocation, RowT]] = []
     for location, row in rows:
-        for field, expected in values.items():
-            found, wanted = getattr(row, field), expected[len(group)]
-            if found != wanted:
-                raise location.error(f"{found!r} where {wanted!r} comes next; a row is missing", field)
-        for field, difference in same.items():
-            if group and getattr(row, field) != getattr(group[0][1], field):
-                raise location.error(f"{difference} than in the rows before; a row is missing", field)
+        if (found := values_of(row)) != (wanted := expected[len(group)]):
+            field, value, other = next(each for each in zip(values, found, wanted, strict=True) if each[1] != each[2])
+            raise location.error(f"{value!r} where {other!r} comes next; a row is missing", field)
+        if group and (found := same_of(row)) != (wanted := same_of(group[0][1])):
+            field = next(name for name, one, other in zip(same, found, wanted, strict=True) if one != other)
+            raise location.error(f"{same[field]} than in the rows before; a row is missing", field)
         group.append((location, row))
-        if len(group) == size:
+        if len(group) == len(expected):
             yield group
             group = []
     if group:
-        raise group[-1][0].error(f"the file ends after {len(group)} of {size} rows of a group; get the file again")
+        found_rows = f"{len(group)} of {len(expected)} rows"
+        raise group[-1][0].error(f"the file ends after {found_rows} of a group; get the file again")
+
+
+def _fields_of(names: Iterable[str]) -> Callable[[object], tuple[object, ...]]:
+    """A function that returns these fields of a row."""
+    first, *others = names
+    get = attrgetter(first, *others)
+    return get if others else lambda row: (get(row),)
 
 
 def checked(fields: dict[str, object] | dict[str, str], schema: type[SchemaT], location: RowLocation) -> SchemaT:

@@ -11,6 +11,7 @@ from mbbq_gen.cli.options import (
     GROUPS,
     AnswersChoice,
     CorrectWith,
+    ExtractionOptions,
     GroupBy,
     InferenceOptions,
     MetricNames,
@@ -104,9 +105,6 @@ class Compare(RunsCommand):
         show_result(table.model_copy(update={"serving": serving}), comparison_blocks, as_json=self.as_json)
 
 
-SUMMARY_METRICS = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
-
-
 class Agreement(RunCommand):
     """Shows how often the scoring methods of a run disagree.
 
@@ -116,7 +114,7 @@ class Agreement(RunCommand):
     """
 
     help_examples = "  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --json"
-    metric: MetricNames = SUMMARY_METRICS
+    metric: MetricNames = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
     normalization: NormalizationChoice = None
     statistics: InferenceOptions
 
@@ -144,33 +142,24 @@ class Agreement(RunCommand):
 class Diff(PackCommand):
     """Shows what changed between two runs.
 
-    Compares settings, packs, model version, scores and choices. Answers are paired by question and
-    method, and by variant, labels, effort and option order where a run has several. Scores are compared over the pairs;
-    the change (second minus first) is paired by template. Flips are counted by choice before and after.
+    Compares settings, packs, model version and choices. Answers are paired by question and method, and by variant,
+    labels, effort and option order where a run has several. Flips are counted by choice before and after. For scores
+    and their differences: mbbq-gen compare RUN_A RUN_B --across model.
     """
 
-    help_examples = (
-        "  mbbq-gen diff run-march run-june\n  mbbq-gen diff run-a run-b --metric mbbq_bias_ambiguous --json"
-    )
+    help_examples = "  mbbq-gen diff run-march run-june\n  mbbq-gen diff run-a run-b --extractor first-label --json"
     first: Path = argument("RUN_A", "Folder of the first run.", default=...)
     second: Path = argument("RUN_B", "Folder of the second run.", default=...)
-    metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}"
-    statistics: InferenceOptions
+    extractions: ExtractionOptions
 
     def _run(self) -> None:
         from mbbq_gen.report.run_tables import difference_blocks
-        from mbbq_gen.runs.run_diff import DiffSettings, compare_runs
+        from mbbq_gen.runs.run_diff import compare_runs
         from mbbq_gen.runs.run_folder import RunFolder
 
+        first, second, choice = RunFolder(self.first), RunFolder(self.second), self.extractions.model_dump()
         with Bar("reading", None, "items") as bar:
-            choice = DiffSettings(
-                metrics=tuple(metric.name for metric in metrics_of(self.metric)),
-                gold=self.statistics.gold,
-                extractor=self.statistics.extractor,
-                sampling=self.statistics.sampling([self.first, self.second]),
-                step=bar.advance,
-            )
-            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.resources, choice)
+            found = compare_runs(first, second, self.resources, **choice, step=bar.advance)
         for side in (found.first, found.second):
             if side.answered < side.requests:
                 say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,15 +27,13 @@ _AS_BEFORE = "Default: as in the last command; at first"
 class Annotate(RunCommand):
     """Checks the extractions of a run by hand.
 
-    Draws a stratified sample, asks for your annotations and shows the share of correct extractions. In a terminal it
-    shows one response after the other; you press one key for each. Every annotation is stored at once, so the same
-    command continues where it stopped. Or fill in a sheet (--csv) and --import it. The result, by language and with
-    Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
+    Draws a stratified sample and writes it as a sheet (--csv). Fill it in, --import it, and the share of correct
+    extractions is shown by language, with Wilson intervals, for the sample (unweighted) and for the whole run
+    (weighted). Without --csv and --import: shows the result so far.
     """
 
     help_examples = (
-        "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr\n"
-        "  mbbq-gen annotate my-run --sample-size 200 --csv sheet.csv\n"
+        "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr --csv sheet.csv\n"
         "  mbbq-gen annotate my-run --import sheet.csv"
     )
     sample_size: int | None = option("Sample", f"Number of extractions to annotate. {_AS_BEFORE} 200.", min=1)
@@ -49,33 +46,23 @@ class Annotate(RunCommand):
     seed: int | None = option("Sample", f"Seed of the sample. {_AS_BEFORE} 0.", min=0)
     languages: str | None = option("Sample", f"Only these languages. {_AS_BEFORE} all.", metavar="XX,…")
     extractor: str | None = option("Sample", f"Extractor to check, such as first-label. {_AS_BEFORE} rules.")
-    csv: Path | None = option("Files", "Write a CSV sheet to fill in instead.", metavar="FILE")
+    csv: Path | None = option("Files", "Write a CSV sheet to fill in.", metavar="FILE")
     sheet: Path | None = option("Files", "Import a filled-in sheet.", "--import", metavar="FILE")
-    report: bool = flag("Output", "Only show the result so far.")
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:
-        from mbbq_gen.cli.annotation_session import AnnotationTask
+        from mbbq_gen.cli.annotation_sheet import AnnotationTask
         from mbbq_gen.report.annotation_views import annotation_blocks
 
-        folder = self.folder
-        is_session = not (self.csv or self.sheet or self.report)
-        if is_session and not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError(
-                "there is no terminal: write a sheet with --csv FILE, import it with --import FILE, or show the result "
-                "so far with --report"
-            )
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
         given = {name: value for name, value in design.items() if value is not None}
-        job = AnnotationTask(folder, self.resources, given)
+        job = AnnotationTask(self.folder, self.resources, given)
         if self.sheet is not None:
             job.import_sheet(self.sheet)
         if self.csv is not None:
             job.write_sheet(self.csv)
             return
-        if is_session:
-            job.ask()
         show_result(job.report(self.confidence_level), annotation_blocks, as_json=self.as_json)
 
 

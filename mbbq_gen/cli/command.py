@@ -6,7 +6,7 @@ Help is plain text: options in groups, with defaults and bounds in one form, and
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
@@ -62,19 +62,14 @@ class Command(Options):
 
     help_examples: ClassVar[str]
     """One per line, indented by two spaces."""
+    as_json: bool = flag("", "Print JSON instead of text.", "--json")
 
     def _run(self) -> None:
         """Does the work and prints the result."""
         raise NotImplementedError
 
 
-class JsonCommand(Command):
-    """A command that can print JSON."""
-
-    as_json: bool = flag("", "Print JSON instead of text.", "--json")
-
-
-class PackCommand(JsonCommand):
+class PackCommand(Command):
     """A command that uses language packs."""
 
     packs: Path | None = option("", "Folder of your own language packs; they override ours.", metavar="DIR")
@@ -96,17 +91,6 @@ class RunCommand(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
 
         return RunFolder(self.run_path).require()
-
-
-def model_options(pairs: Collection[str]) -> dict[str, str]:
-    """Parses options of a model, NAME=VALUE; ConfigError if one has no name or value."""
-    options = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ConfigError("model_args", pair, "write it as NAME=VALUE")
-        options[name.strip().replace("-", "_")] = value
-    return options
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
@@ -173,8 +157,13 @@ def _parse(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
     for name, field, more in _fields(kind):
         if "settings" in more:
             typed = {member: given[member] for member in more["settings"] if given[member] is not None}
-            if "model_args" in typed:
-                typed["model_args"] = model_options(typed["model_args"])
+            if pairs := typed.get("model_args"):
+                options = typed["model_args"] = {}
+                for pair in pairs:
+                    member, equals, value = pair.partition("=")
+                    if not equals or not member:
+                        raise ConfigError("model_args", pair, "write it as NAME=VALUE")
+                    options[member.strip().replace("-", "_")] = value
             values[name] = RunConfig(**typed)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Options):
             values[name] = _parse(field.annotation, given)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, flag, option
+from mbbq_gen.cli.command import Command, PackCommand, argument, command_group, flag, option
 from mbbq_gen.cli.options import Languages, QuestionCommand, Splits
 from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, say, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -30,7 +30,7 @@ def _with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator
             yield instance
 
 
-class ListData(JsonCommand):
+class ListData(Command):
     """Lists the benchmarks with licence, citation and files."""
 
     help_examples = "  mbbq-gen data list\n  mbbq-gen data list --json"
@@ -193,7 +193,7 @@ class DataStats(QuestionCommand):
                     echo(f"{row.category}: {row.rows:,} for {row.published_rows:,}: {note}")
 
 
-class Download(JsonCommand):
+class Download(Command):
     """Downloads the published files of a benchmark.
 
     Files are pinned by commit and checksum; prints their folder. An interrupted download resumes. Files that differ

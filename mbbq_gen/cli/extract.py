@@ -292,12 +292,12 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
     if not found:
         raise UsageError(f"{path}: nothing has the id or key {identifier!r}; see them with: mbbq-gen explain {path}")
     if len(found) > 1:
-        names = ", ".join(f"{prompt.prompt_id} ({prompt.variant} {prompt.option_order})" for prompt in found[:5])
+        names = ", ".join(f"{prompt_id} ({variant} [{','.join(order)}])" for prompt_id, variant, order in found[:5])
         more = ", …" if len(found) > 5 else ""
         raise UsageError(f"{path}: {identifier!r} means several prompts: {names}{more}; name one of them")
-    answered = find_completed(store, found[0].prompt_id)
+    answered = find_completed(store, found[0][0])
     if answered is None:
-        raise UsageError(f"{path}: {found[0].prompt_id} has no response yet; continue with: mbbq-gen run {path}")
+        raise UsageError(f"{path}: {found[0][0]} has no response yet; continue with: mbbq-gen run {path}")
     return answered
 
 

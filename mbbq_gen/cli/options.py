@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mbbq_gen.cli.command import Options, PackCommand, argument, option, settings
 from mbbq_gen.cli.output import say
-from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
@@ -94,8 +94,8 @@ def equivalence_option(what: str) -> Any:
     return option("Statistics", text, min=0.0001, max=0.9999, metavar="MARGIN")
 
 
-class InferenceOptions(Options):
-    """Options of every score with an interval."""
+class ExtractionOptions(Options):
+    """Options for the extractions and gold labels that count."""
 
     extractor: str = option(
         "What to score",
@@ -106,6 +106,11 @@ class InferenceOptions(Options):
     gold: Literal["published", "corrected"] = option(
         "What to score", "Gold labels: published, or corrected (known errors fixed).", default="published"
     )
+
+
+class InferenceOptions(ExtractionOptions):
+    """Options of every score with an interval."""
+
     unparsed: Literal["discard", "keep"] = option(
         "Statistics",
         "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
@@ -185,25 +190,13 @@ class QuestionCommand(PackCommand):
 def load_questions(
     config: RunConfig, splits: Sequence[Split], resources: PackPaths
 ) -> Iterator[tuple[BenchmarkChoice, Iterator[Instance]]]:
-    """Each benchmark of a configuration with its questions in these languages and splits."""
-    from mbbq_gen.benchmarks.own_file import read_instances
-    from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
-    from mbbq_gen.runs.resolve import located
+    """Each benchmark of a configuration with its questions in these languages and splits; without splits, in all."""
+    from mbbq_gen.runs.resolve import ALL, InstanceSource, located
 
-    choices = located(config).benchmarks
-    languages = [] if config.languages == ("all",) else list(config.languages)
-    for choice in choices:
-        place = Path(choice.data_dir) if choice.data_dir else None
-        if choice.name == OWN_DATA and place is not None:
-            rows = read_instances(place, Path(choice.field_map) if choice.field_map else None)
-            in_language = (row for row in rows if not languages or row.language in languages)
-            yield choice, (row for row in in_language if not splits or row.split in splits)
-            continue
-        info = find_benchmark(choice.name)
-        codes = [code for code in languages if code in info.languages or len(choices) == 1]
-        parts = [split for split in splits if split in info.splits or len(choices) == 1]
-        if (codes or not languages) and (parts or not splits):
-            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=resources)
+    config = located(config)
+    source, languages = InstanceSource(config, resources), () if config.languages == ALL else config.languages
+    for choice in config.benchmarks:
+        yield choice, (question.build() for question in source(choice, languages, splits))
 
 
 def extract_missing(folder: RunFolder, resources: PackPaths, extractor: str = "rules") -> dict[str, str]:

@@ -53,7 +53,7 @@ def print_json(value: Any) -> None:
     echo_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def result_console(*, stderr: bool = False) -> Console:
+def result_console() -> Console:
     """The console for tables: as wide as the terminal, else 160 columns."""
     from rich.console import Console
     from rich.segment import Segment
@@ -66,8 +66,7 @@ def result_console(*, stderr: bool = False) -> Console:
             for piece in super().render(renderable, options):
                 yield piece if piece.control else Segment(visible_text(piece.text), piece.style)
 
-    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return VisibleConsole(stderr=stderr, markup=False, highlight=False, width=None if is_terminal else 160)
+    return VisibleConsole(markup=False, highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def show_result(found: Result, blocks: Callable[[Result], Iterable[Block]], *, as_json: bool) -> None:

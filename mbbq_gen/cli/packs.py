@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, flag, option, settings
+from mbbq_gen.cli.command import Command, PackCommand, argument, command_group, flag, option, settings
 from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
@@ -154,7 +154,7 @@ prompts_app = command_group(
 )
 
 
-class NewLanguage(JsonCommand):
+class NewLanguage(Command):
     """Writes the packs of a new language for a speaker to fill in.
 
     prompts/XX.toml: the prompts. extractors/XX.toml: the words that extraction looks for. control_sets/XX.toml: first

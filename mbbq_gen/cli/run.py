@@ -37,7 +37,7 @@ class BatchCommand(RunCommand):
         from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
-        from mbbq_gen.storage.ledgers import BatchLine, BatchTable, mode_of
+        from mbbq_gen.storage.ledgers import BatchTable, mode_of
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -47,35 +47,18 @@ class BatchCommand(RunCommand):
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
             provider.check_access()
             yield Session(folder, store, provider, config, ProgressBars(say))
-            batches, shown = BatchTable(store).batches(), set(BatchLine.model_fields)
+            batches = BatchTable(store).batches()
             if self.as_json:
-                print_json([batch.model_dump(mode="json", include=shown) for batch in batches])
+                print_json([batch.model_dump(mode="json") for batch in batches])
             else:
                 show(batch_blocks(batches))
-
-
-class BatchStatus(BatchCommand):
-    """Asks the service for the status of the batches; `mbbq-gen status RUN` shows them as last stored."""
-
-    help_examples = "  mbbq-gen batch status my-run --json"
-
-    def _run(self) -> None:
-        from mbbq_gen.runs.batch_runner import batch_runner
-
-        async def refresh(run: Session) -> None:
-            async with batch_runner(run, spends=False) as batching:
-                await batching.recover()
-                await batching.refresh()
-
-        with self.opened() as run:
-            asyncio.run(refresh(run))
 
 
 class BatchCollect(BatchCommand):
     """Stores the results of finished batches.
 
-    Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
-    reports.
+    Submits expired or failed requests again, and shows the batches. `mbbq-gen run RUN` does the same, then extracts,
+    scores and reports.
     """
 
     help_examples = "  mbbq-gen batch collect my-run --wait"
@@ -92,7 +75,7 @@ class BatchCollect(BatchCommand):
             if not under_way:
                 progress = run.store.progress()
                 answered = f"{progress.answered:,} of {progress.requests:,} requests answered"
-                say(f"{answered}; next: mbbq-gen run {self.run_path} --collect")
+                say(f"{answered}; next: mbbq-gen run {self.run_path}")
 
 
 class BatchCancel(BatchCommand):
@@ -120,9 +103,9 @@ class BatchCancel(BatchCommand):
 
 
 batch_app = command_group(
-    "Shows, collects and cancels the batches of a run.",
-    "  mbbq-gen batch status my-run\n  mbbq-gen batch collect my-run --wait",
-    {"status": BatchStatus, "collect": BatchCollect, "cancel": BatchCancel},
+    "Collects and cancels the batches of a run.",
+    "  mbbq-gen batch collect my-run --wait",
+    {"collect": BatchCollect, "cancel": BatchCancel},
 )
 
 
@@ -130,7 +113,7 @@ class Status(RunCommand):
     """Shows progress, failures and cost of a run.
 
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
-    batch status RUN` asks the service.
+    batch collect RUN` asks the service.
     """
 
     help_examples = "  mbbq-gen status my-run --json"
@@ -262,7 +245,7 @@ class RunModel(PackCommand):
     help_examples = (
         "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --languages en,tr\n"
         "  mbbq-gen run my-run                                   (continues where it stopped)\n"
-        "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
+        "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run)\n"
         "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
         "\n"
         "A server on this machine (no key; the model has the name that the server gives it):\n"
@@ -275,9 +258,6 @@ class RunModel(PackCommand):
         default=...,
     )
     config: RunConfig = settings(RunConfig.model_fields)
-    collect_batches: bool = flag(
-        "Limits and money", "With a --batch run only: collect what is finished, submit what is missing.", "--collect"
-    )
     verbose: Verbose = False
 
     def _run(self) -> None:
@@ -288,12 +268,10 @@ class RunModel(PackCommand):
 
         config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
-            if given := [*sorted(config.model_fields_set), *(["collect"] if self.collect_batches else [])]:
+            if given := sorted(config.model_fields_set):
                 raise ConfigError(given[0], None, f"not with a study; set it in {self.run_path}, or name one run")
             _run_study(self.run_path, resources, as_json=self.as_json)
             return
-        if self.collect_batches and config.is_whole:
-            raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
         before = None if config.is_whole else folder.require().manifest().config
         config = resolve_for(config, before, resources)
         is_remote = _is_remote(config.model or folder.manifest().config.model)

@@ -105,16 +105,13 @@ class Score(PackCommand):
             raise UsageError(
                 f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE"
             )
-        given = {
-            "--jsonl": jsonl is not None,
-            "--answers": self.answers != "first",
-            "--subset": self.subset != "all",
-            "--correct-with": self.correct_with is not None,
-        }
-        for name, others in _EXCLUDED.items():
-            for other in others:
-                if given[name] and given[other]:
-                    raise UsageError(f"{name}, {other}: do not go together; leave one of the two out")
+        for name, other, are_given in (
+            ("--jsonl", "--answers", jsonl is not None and self.answers != "first"),
+            ("--jsonl", "--correct-with", jsonl is not None and self.correct_with is not None),
+            ("--subset", "--correct-with", self.subset != "all" and self.correct_with is not None),
+        ):
+            if are_given:
+                raise UsageError(f"{name}, {other}: do not go together; leave one of the two out")
 
     def _observations(self) -> polars.DataFrame:
         """The observations of the runs or of the file."""
@@ -181,11 +178,6 @@ def _store(report: ScoreReport, path: Path) -> None:
         say(f"{path}: not written: {error.strerror}")
 
 
-_EXCLUDED = {
-    "--jsonl": ["--answers", "--correct-with"],
-    "--subset": ["--correct-with"],
-}
-"""Option → options that it excludes."""
 _SAME_PROMPT = (
     *("model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id"),
     *("variant", "label_style", "option_order"),

@@ -6,12 +6,13 @@ import asyncio
 import json
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import mbbq_gen
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model_options, option, settings
+from mbbq_gen.cli.command import Command, PackCommand, argument, flag, option, settings
 from mbbq_gen.cli.options import ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
@@ -24,7 +25,7 @@ _LOCAL_SAMPLE = 96
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Init(JsonCommand):
+class Init(Command):
     """Writes a study file for `run` and estimates its cost.
 
     --model may name several, comma-separated; without options, the study is of a synthetic model on `starter`. Without
@@ -158,31 +159,26 @@ KEYS = (
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
-class Doctor(JsonCommand):
+class Doctor(Command):
     """Shows what is installed, and which keys and data are found.
 
-    Sends no prompt, and shows names of API keys only. Each line about something
-    missing says what it is for and how to get it.
+    Sends no prompt, and shows names of API keys only. Each line about something missing says what it is for and how to
+    get it. With --base-url, shows that server instead: what it is, its models and its sampling.
     """
 
     help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --json"
-    base_url: str | None = option(
-        "", "Show this server instead: what it is, its models and its sampling. With or without /v1.", metavar="URL"
-    )
-    model_arg: list[str] | None = option(
-        "", "With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"
-    )
+    config: RunConfig = settings(("base_url", "model_args"))
 
     def _run(self) -> None:
-        if self.base_url is not None:
-            _check_server(self.base_url, model_options(self.model_arg or []), as_json=self.as_json)
-            return
-        if self.model_arg:
+        if self.config.base_url is not None:
+            _check_server(self.config.base_url, self.config.model_args, as_json=self.as_json)
+        elif self.config.model_args:
             raise UsageError("--model-arg: goes with --base-url")
-        print_rows(_findings(), as_json=self.as_json)
+        else:
+            print_rows(_findings(), as_json=self.as_json)
 
 
-def _check_server(base_url: str, model_args: dict[str, str], *, as_json: bool) -> None:
+def _check_server(base_url: str, model_args: Mapping[str, Any], *, as_json: bool) -> None:
     """Shows the facts about a server."""
     from mbbq_gen.runs.setup import check_server
 
@@ -229,7 +225,7 @@ def _findings() -> list[dict[str, Any]]:
     return [dict(zip(("about", "name", "found", "note"), facts, strict=True)) for facts in found]
 
 
-class Models(JsonCommand):
+class Models(Command):
     """Lists the kinds of models, or the options of one.
 
     The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.

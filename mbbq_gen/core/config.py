@@ -225,9 +225,6 @@ class RunConfig(FrozenModel):
         "Ask again, in the same conversation, which option was intended: unread (where no choice could be read), low "
         "(read with low confidence), comma-separated. Default: do not ask.",
         default=(), example=("unread",), metavar="unread,low")
-    follow_up_check: int | None = setting("Follow-up", "execution",
-        "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
-        example=100, metavar="N", ge=1)
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
@@ -364,8 +361,7 @@ class RunConfig(FrozenModel):
         names = RunConfig.model_fields
         changes = {name: names[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
-            stopping = [name for name in names if setting_info(name)["group"] == "Stopping" and name != "metric"]
-            changes |= {name: names[name].default for name in stopping}
+            changes |= dict.fromkeys(STOPPING_KINDS)
         for name in [name for name in names if name in given.model_fields_set]:
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":

@@ -90,7 +90,7 @@ class Bar:
     _progress: Progress | None = None
 
     def __enter__(self) -> Self:
-        self._begin = time.monotonic() + self.delay
+        self._begin, self._is_terminal = time.monotonic() + self.delay, sys.stderr.isatty()
         self.advance(0)
         return self
 
@@ -104,7 +104,7 @@ class Bar:
         if self._progress is not None:
             task = self._progress.task_ids[0]
             self._progress.update(task, description=self.title, total=self.total, completed=self.done)
-        elif sys.stderr.isatty() and time.monotonic() >= self._begin:
+        elif self._is_terminal and time.monotonic() >= self._begin:
             from rich.console import Console
             from rich.progress import Progress
 

@@ -8,7 +8,7 @@ All are frozen Pydantic models that refuse unknown keys and are stored as JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 import msgspec
@@ -303,10 +303,15 @@ class Request(FrozenModel):
     messages: tuple[Message, ...]
     prompt: Prompt
     """The first prompt with these messages."""
-    instance: Instance
-    """The instance of that prompt, which is never sent to a model."""
+    instance_record: str
+    """The instance of that prompt as JSON; never sent to a model."""
     max_tokens: int | None = None
     """Maximum tokens of the answer; None: as set in the provider."""
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The instance, decoded on demand: only scripted models and oracles use it."""
+        return decode(Instance, self.instance_record)
 
     @property
     def is_follow_up(self) -> bool:

@@ -338,7 +338,7 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
-    """Findings, parse rates and scores with and without follow-ups, choices, and the check of parsed answers."""
+    """Findings, parse rates and scores with and without follow-ups, and choices."""
     groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
     titles: tuple[str, ...] = ("answers", "parsed", "followed up", "replied", "chose none", "parsed with follow-ups")
@@ -365,14 +365,6 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
             "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
         )
-    if found.checks:
-        titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
-        checks = Table(*titles, title="Check of parsed answers")
-        for check in found.checks:
-            agrees = percent(check.agrees) if check.agrees.n else None
-            names = (check.language or "all", check.confidence or "all")
-            checks.add_row(*names, check.followed_up, check.agrees.n, agrees)
-        yield checks
 
 
 def _part(part: int, whole: int) -> str | None:

@@ -21,7 +21,7 @@ from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
-from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
+from mbbq_gen.report.viewer import ExcerptLengths, pieces
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
 from mbbq_gen.storage.store import CompletedPrompt
@@ -51,12 +51,6 @@ class SheetEntry:
     def question(self) -> Question:
         """The question in the form of the prompt."""
         return question_of(self.answered)
-
-    def marked(self) -> list[tuple[str, bool]]:
-        """The shortened response, or the refusal, in pieces, each with whether it is evidence."""
-        response = self.answered.response
-        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LENGTHS)
-        return [(text, kind == EVIDENCE) for text, kind in found]
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,8 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
         question = entry.question
         options = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
         options += [""] * (n_options - len(options))
-        response = "".join(text for text, _ in entry.marked())
+        text = entry.answered.response.text or entry.answered.response.refusal or ""
+        response = "".join(part for part, _ in pieces(text, entry.extraction.spans, _LENGTHS))
         extraction = (_option_number(stored.option), stored.outcome, stored.rule, stored.confidence)
         start = (stored.prompt_id, stored.language, instance.context, instance.question)
         table.add_row(*start, *options, response, *extraction, *previous, stored.extractor)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
-from mbbq_gen.report.analysis_tables import caution_lines, deviations_text
-from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, number, p_text, without_repeats
+from mbbq_gen.report.analysis_tables import deviations_text
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
-from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.runs.budget import CostReport
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.setup import DesignReport
     from mbbq_gen.runs.status import RunStatus
-    from mbbq_gen.storage.ledgers import BatchLine
+    from mbbq_gen.storage.ledgers import Batch
     from mbbq_gen.storage.queries import ExtractionChange
 
 
@@ -101,7 +100,7 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | No
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, batches."""
+    """The status of a run: answers, failures, server, cost, rate, follow-ups, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
@@ -130,12 +129,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
     if (found := status.follow_ups) is not None:
         replies = f"{found.read:,} read, {found.none:,} chose no option"
         yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
-    if (ray := status.distributed) is not None:
-        deaths = sum(worker.deaths for worker in ray.workers)
-        yield f"workers     {len(ray.workers)} by --ray {ray.ray}; {deaths} failed and were replaced"
-        for worker in ray.workers:
-            failed = f", died {worker.deaths} times" if worker.deaths else ""
-            yield f"  {worker.number:<10}{worker.answered:,} answers{failed}"
     if status.batches:
         yield from ("", *batch_blocks(status.batches))
 
@@ -165,7 +158,7 @@ def _cost_blocks(status: RunStatus) -> Iterator[Block]:
     yield from ("", bills, "")
 
 
-def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
+def batch_blocks(batches: Sequence[Batch]) -> Iterator[Block]:
     """The batches of a run."""
     if not batches:
         yield "no batches yet"
@@ -197,7 +190,7 @@ def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
-    """Differences of two runs: settings and files, scores over paired answers, changed answers."""
+    """Differences of two runs: settings and files, changed answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         left = side.requests - side.answered
         part = f", {left:,} requests without an answer" if left > 0 else ""
@@ -217,19 +210,9 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
-    names = list(found.groups[0].group)
-    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
-    scores = Table(*titles, title=f"Scores over the paired answers ({found.sign})")
-    changed = Table(*names, "answers", "changed", "became correct", "became incorrect")
+    changed = Table(*found.groups[0].group, "answers", "changed", "became correct", "became incorrect")
     for group in found.groups:
-        for name, metric in group.metrics.items():
-            sides = [number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second)]
-            p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
-            scores.add_row(*group.group.values(), name, *sides, metric.change, *p_values)
-        counts = (group.items, group.flipped, group.became_right, group.became_wrong)
-        changed.add_row(*group.group.values(), *counts)
-    yield scores
-    yield from caution_lines(found)
+        changed.add_row(*group.group.values(), group.items, group.flipped, group.became_right, group.became_wrong)
     yield f"\nChanged answers: {found.flipped:,} of {found.pairs:,}\n"
     yield changed
     if found.flips:

@@ -183,8 +183,6 @@ class SamplingRounds:
         return taken
 
 
-Look = tuple[InterimEstimate, int]
-"""An interim estimate, and the number of answers that it is computed from."""
 _Group = tuple[tuple[str, str], ...]
 
 
@@ -289,7 +287,7 @@ class AdaptiveRun:
         frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:
-            looks: dict[_Group, list[Look]] = {}
+            looks: dict[_Group, list[InterimEstimate]] = {}
             for number in sorted(frame["round"].unique().to_list()):
                 for group, look in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
                     looks.setdefault(group, []).append(look)
@@ -297,8 +295,8 @@ class AdaptiveRun:
             found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
         return tuple(found)
 
-    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[_Group, Look]]:
-        """The groups with their estimates and numbers of answers."""
+    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[_Group, InterimEstimate]]:
+        """The groups with their estimates."""
         import numpy as np
 
         compared = self.rule.compared
@@ -313,38 +311,36 @@ class AdaptiveRun:
             for name, count in self.rounds.offered(group).items():
                 if name in place:
                     offered[row, place[name]] = count
-        answers = [int(row.sum()) for row in requested]
-        by_language: dict[_Group, dict[str, Look]] = defaultdict(dict)
-        looks = zip(interim_estimates(metric, panel, requested, offered), answers, strict=True)
-        for group, look in zip(groups, looks, strict=True):
+        by_language: dict[_Group, dict[str, InterimEstimate]] = defaultdict(dict)
+        for group, look in zip(groups, interim_estimates(metric, panel, requested, offered), strict=True):
             language = group.pop("language", "") if compared else ""
             by_language[tuple(group.items())][language] = look
         for key, of in by_language.items():
             if compared is None:
                 yield key, of[""]
             elif of.keys() >= set(compared):
-                (one, n_one), (other, n_other) = (of[language] for language in compared)
-                yield key, (one.subtract(other), n_one + n_other)
+                yield key, of[compared[0]].subtract(of[compared[1]])
 
-    def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
+    def _target(
+        self, metric: Metric, group: dict[str, str], looks: list[InterimEstimate], family: int
+    ) -> StoppingTarget:
         """The state of a target after its looks with new answers; the first that reaches it is the last."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
         is_left, n_templates = bool(rounds.unfinished(group)), len(rounds.offered(group))
-        new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
+        new = [look for place, look in enumerate(looks) if place == 0 or look.answers > looks[place - 1].answers]
         is_decision = rule.kind == "decision"
         alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)
-        seen, past = list[InterimEstimate](), list[Interval]()
-        for estimate, _ in new:
-            seen.append(estimate)
-            interval = self._interval(seen, alpha, rho)
+        past = list[Interval]()
+        for number, look in enumerate(new, start=1):
+            interval = self._interval(new[:number], alpha, rho)
             past.append(interval)
-            state, explanation = self._state_of(interval, estimate, n_templates, is_left=is_left)
+            state, explanation = self._state_of(interval, look, n_templates, is_left=is_left)
             if state == "reached" and rule.kind != "answers":
                 break
         if state == "futile" and rule.kind == "ci_width":
             # The last look spends the remaining error. The target was given up for its number of templates or their
             # variance, independently of the score, so the level holds.
-            interval = interval_after(seen, alpha, rho, estimate.variance)
+            interval = interval_after(new[:number], alpha, rho, look.variance)
         is_done = is_decision and state != "going on" and not math.isnan(interval.value)
         adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
         numbers = {
@@ -357,8 +353,8 @@ class AdaptiveRun:
             metric=metric.name,
             group=group,
             compared=compared,
-            n_looks=len(past),
-            answers=new[len(past) - 1][1],
+            n_looks=number,
+            answers=look.answers,
             **{name: None if math.isnan(number) else number + 0.0 for name, number in numbers.items()},
             level=interval.level,
             state=state,

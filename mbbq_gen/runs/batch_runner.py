@@ -98,11 +98,14 @@ class BatchRunner:
 
     async def _is_found(self, batch: Batch) -> bool:
         """Whether the service has a planned batch; if so, marks it as sent."""
+        batches = self.ledger.batches()
+        known = frozenset(one.service_id for one in batches if one.service_id is not None)
+        known = known.union(*(one.foreign_ids for one in batches))
         for attempt in range(_SEARCHES):
             if attempt:
                 await asyncio.sleep(self.pause)
             with _one_line(self.service):
-                service_id = await self.service.find(_ref(batch), self.ledger.known_ids())
+                service_id = await self.service.find(_ref(batch), known)
             if service_id is not None:
                 self.ledger.update(batch, state="sent", service_id=service_id)
                 return True
@@ -280,7 +283,7 @@ class BatchRunner:
             return 0
         left_out = self.ledger.open_requests()
         if batches and not retry_failed:  # before the first batch, failed single requests are sent again
-            left_out |= self.ledger.failed_requests()
+            left_out |= {key for (key,) in self.store.query("SELECT request_key FROM responses WHERE is_error = 1")}
             left_out |= {key for key, tries in self.ledger.tries().items() if tries >= MOST_TRIES}
         pending = (request for request in self.store.pending() if request.request_key not in left_out)
         requests = pending if guard is None else guard.reserve(pending)
@@ -322,7 +325,7 @@ class BatchRunner:
                     keys.append(request.request_key)
                     size += len(line)
                     request = next(requests, None)
-            batch = self.ledger.plan(number, name, keys, size)
+            batch = self.ledger.plan(number, name, keys)
             try:
                 await self._send(batch, path)
                 made += 1
@@ -355,7 +358,7 @@ class BatchRunner:
         self.ledger.update(batch, state="lost", reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
-            f" mbbq-gen run {self.folder} --collect, or in smaller ones: --batch-size N (now"
+            f" mbbq-gen run {self.folder}, or in smaller ones: --batch-size N (now"
             f" {batch.requests:,} requests)"
         )
 
@@ -407,7 +410,7 @@ def report_batches(session: Session) -> bool:
         held = sum(batch.requests for batch in batches)
         say(
             f"{len(batches)} batch{'es' if len(batches) > 1 else ''} with {held:,} requests under way; the service"
-            f" answers within a day. Later: mbbq-gen run {path} --collect    or: mbbq-gen batch status {path}"
+            f" answers within a day. Later: mbbq-gen run {path}"
         )
     elif (left := progress.pending - progress.failed) > 0 and mode_of(session.store) == "stopped":
         say(f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch")

@@ -150,6 +150,7 @@ class InFlightLog:
                     output_tokens=max(most.output_tokens, before.output_tokens),
                 )
             if self._n_in_flight > self._n_covered:
+                self._n_expected = max(self._n_expected, self._n_in_flight)  # doubled, so that few commits are needed
                 self._write()
             yield request
 

@@ -24,7 +24,6 @@ from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, estimate_tokens, price_of, read_prices
-from mbbq_gen.runs.follow_up import follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
@@ -291,5 +290,5 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
             "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"
             " with --pilot RUN"
         )
-    if follows_up(settings):
+    if settings.follow_up:
         yield "follow-ups are not counted: often one answer in twenty is asked again"

@@ -181,11 +181,11 @@ def extract_run(
         Language → extractor version.
     """
     versions = extractor_versions(store.languages(), resources, extractor)
-
     for language, version in versions.items():
         unextracted = parse_completed(store.without_extraction(version, language))
-        reader = extractor_for(extractor, language, resources)
+        reader: Extractor | None = None  # loaded only if there is something to extract
         while batch := list(islice(unextracted, _BATCH_SIZE)):
+            reader = reader or extractor_for(extractor, language, resources)
             rows = [_row(answered, extract_response(answered, reader)) for answered in batch]
             store_extractions(store, language, version, rows)
             step(len(rows))

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cache
-from itertools import zip_longest
 from sqlite3 import Cursor
 from typing import Final
 
-from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
-from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
+from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
@@ -29,16 +29,11 @@ from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, Extractor, extract_respo
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed, iter_extractions, read_completed
 from mbbq_gen.storage.schema import EXTRACTION, Value, extraction_row, is_writable
-from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, FollowUpReason, Progress, RunStore
+from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, Progress, RunStore
 
 MAX_TOKENS: Final = 64
 """Token limit of a reply; for a model that reasons first, the limit of the run applies."""
 _REASONING: Final = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
-
-
-def follows_up(config: RunConfig) -> bool:
-    """Whether a run has follow-ups."""
-    return bool(config.follow_up or config.follow_up_check)
 
 
 @cache
@@ -80,7 +75,7 @@ class FollowUpTable:
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
     """Stores the follow-ups of a run, whose answers must be extracted; returns the number of new ones."""
     planned = list[tuple[Value, ...]]()
-    for prompt_id, reason in _reasons(store, config, resources).items():
+    for prompt_id, reason in _reasons(store, config, resources):
         answered = find_completed(store, prompt_id)
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
@@ -97,32 +92,24 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
         planned.append((prompt_id, store.number_of(prompt_id), key, reason, texts, said.none, limit))
     table = FollowUpTable(store)
     before = table.count()
-    # an answer is followed up once; `low` replaces `check`
-    statement = (
-        "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
-        " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'"
+    store.change(
+        (
+            "INSERT OR IGNORE INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            planned,
+        )
     )
-    store.change((statement, planned))
     return table.count() - before
 
 
-def _reasons(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
-    """Prompt id → reason for a follow-up; the check sample depends only on the seed and the prompts."""
-    found: dict[str, FollowUpReason] = {}
-    read = defaultdict[str, list[tuple[int, str]]](list)
+def _reasons(store: RunStore, config: RunConfig, resources: PackPaths) -> Iterator[tuple[str, FollowUp]]:
+    """Prompt id and reason of each follow-up."""
     for row in iter_extractions(store, extractor_versions(store.languages(), resources)):
-        if row.outcome in UNPARSED_OUTCOMES:
-            if "unread" in config.follow_up:
-                found[row.prompt_id] = "unread"
-        elif row.outcome in PARSED and not row.rule.startswith("response."):
-            if "low" in config.follow_up and row.confidence == "low":
-                found[row.prompt_id] = "low"
-            else:
-                read[row.language].append((stable_number("follow-up", config.seed, row.prompt_id), row.prompt_id))
-    turns = zip_longest(*(sorted(rows) for rows in read.values()))
-    drawn = [row[1] for turn in turns for row in turn if row is not None]
-    return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
+        is_low = row.outcome in PARSED and row.confidence == "low" and not row.rule.startswith("response.")
+        if "unread" in config.follow_up and row.outcome in UNPARSED_OUTCOMES:
+            yield row.prompt_id, "unread"
+        elif "low" in config.follow_up and is_low:
+            yield row.prompt_id, "low"
 
 
 def extract_follow_ups(store: RunStore, resources: PackPaths) -> None:

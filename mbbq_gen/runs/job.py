@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
+from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.providers.base import BATCH_KINDS, Provider
@@ -24,18 +24,19 @@ from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.distributed.cluster import check_ray
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
-from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
+from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, plan_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import plan_run
 from mbbq_gen.runs.resolve import InstanceSource, check_together, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
-from mbbq_gen.storage.ledgers import BatchMode, choose_mode, mode_of
+from mbbq_gen.runs.stopping_rule import rule_from
+from mbbq_gen.storage.ledgers import BatchMode, BatchTable, choose_mode, mode_of
 from mbbq_gen.storage.shards import FOLDER
-from mbbq_gen.storage.store import NORMALISE, RunStore
+from mbbq_gen.storage.store import IN_ROUNDS, NORMALISE, RunStore
 
 _FIRST_REQUESTS: Final = 0.1
 """Seconds for the first requests before the rest of a growing plan is stored."""
+_OTHER_FOLDER: Final = "name another run folder (--cache-dir shares responses between runs)"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Job:
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import WorkerPool
 
-                provider = WorkerPool(provider, manifest.config, self.resources, store.set_meta)
+                provider = WorkerPool(provider, manifest.config, self.resources)
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 
@@ -138,7 +139,12 @@ class Job:
             before = self.folder.manifest().config
             config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
             check_together(config)
-        rule_from(self.config, config.languages)  # report a wrong rule before anything is done
+            if before.stop_when_decided is not None and config.stop_when_decided is None:
+                raise UsageError(
+                    f"{self.folder.path}: was sent until a decision, so another rule would need other intervals;"
+                    f" {_OTHER_FOLDER}"
+                )
+        rule_from(config)  # report a wrong rule before anything is done
         return config
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, executes: bool = False) -> Manifest:
@@ -146,7 +152,13 @@ class Job:
 
         `executes`: requests are sent next; the plan is completed meanwhile if they are sent one by one to a service.
         """
-        given, rule = self.config, rule_from(self.config, config.languages)
+        given, rule = self.config, rule_from(config)
+        has_begun = rule is not None and (store.progress().answered or BatchTable(store).batches())
+        if has_begun and not store.is_in_rounds:
+            raise UsageError(
+                f"{self.folder.path}: was started without a stopping rule, so its answers are not a balanced sample;"
+                f" {_OTHER_FOLDER}"
+            )
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
             before, now = manifest.provider_settings, dict(provider.settings)
@@ -162,12 +174,12 @@ class Job:
         else:
             load = InstanceSource(config, self.resources)
             with self.watcher.stage("planning") as advance:
-                may_grow = executes and not follows_up(config) and provider.capabilities.base_url is not None
+                may_grow = executes and not config.follow_up and provider.capabilities.base_url is not None
                 whole = rule, given.batch, config.ray, config.storage, config.cache_dir, config.max_cost
                 grows = may_grow and not any(whole)
                 manifest = plan_run(store, self.folder, provider, load, lambda: advance(1), grows=grows)
         if rule is not None:
-            set_rule(store, rule, config)
+            store.set_meta(IN_ROUNDS, "yes")
         has_batches = config.model.partition(":")[0] in BATCH_KINDS
         choose_mode(store, given.batch, given.batch_size if has_batches else None)
         if config.storage is not None and not store.records.in_files:
@@ -178,7 +190,7 @@ class Job:
     async def _send(self, session: Session) -> bool:
         """Sends pending requests, then follow-ups; returns whether batches are open."""
         try:
-            if not follows_up(session.config):
+            if not session.config.follow_up:
                 return await self._send_first(session)
             session.provider.check_dialogue()
             return await self._send_first(session) or await self._follow_up(session)
@@ -221,7 +233,7 @@ class Job:
             raise ConfigError(
                 "ray", config.ray, "workers send no batches; leave it out, or set {batch} to false (--no-batch)"
             )
-        rule = rule_of(session.store)
+        rule = rule_from(config)
         if rule is None:
             return await self._send_all(session, mode)
         from mbbq_gen.runs.adaptive import AdaptiveRun  # imports numpy, scipy and polars

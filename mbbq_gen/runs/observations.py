@@ -23,7 +23,7 @@ from mbbq_gen.runs.extraction import (
     observations,
     scores_version,
 )
-from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted, follows_up
+from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import alike, weighted_by_design
@@ -69,7 +69,7 @@ class LoadOptions:
         UsageError if follow-ups are requested and the run has none.
         """
         is_followed_up = self.answers == "first" or ensure_follow_ups_extracted(folder, self.resources)
-        if not is_followed_up and not follows_up(folder.manifest().config):
+        if not is_followed_up and not folder.manifest().config.follow_up:
             raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
         current = ensure_extracted(folder, self.resources, self.extractor, self.step)
         return current, ensure_scores_extracted(folder, self.normalise, self.step)
@@ -167,7 +167,9 @@ def load_observations(paths: Sequence[Path], options: LoadOptions) -> polars.Dat
     frames = []
     for folder, manifest, name in named_runs(paths):
         frame, progress = load_run_observations(folder, manifest, options, model=name)
-        report_pending(folder, progress, options.tell)
+        if progress.pending:
+            left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
+            options.tell(f"{folder.path}: {left}: the scores cover a part of the run")
         frames.append(frame)
     return pl.concat(alike(frames))
 
@@ -213,20 +215,10 @@ def follow_up_reports(
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}
         with folder.open_store(read_only=True) as store:
             sides = [observations(store, versions, name, gold, follow_up=follow_up) for follow_up in (False, True)]
-            facts = [
-                (row.reason, row.reply, row.counts, None if row.reply is None else row.option == row.first_option)
-                for row in follow_up_rows(store, versions)
-            ]
+            facts = list(follow_up_rows(store, versions))
             if store.is_in_rounds:
                 sides = [weighted_by_design(side) for side in sides]
-        kinds = {"reason": pl.String, "reply": pl.String, "counts": pl.Boolean, "agrees": pl.Boolean}
+        kinds = {"reason": pl.String, "reply": pl.String, "counts": pl.Boolean}
         first = sides[0].hstack(pl.DataFrame(facts, schema=kinds, orient="row"))
         found.append(follow_up_report(first, sides[1], name, sampling))
     return tuple(found)
-
-
-def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
-    """Reports an incomplete run by `tell`."""
-    if progress.pending:
-        left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
-        tell(f"{folder.path}: {left}: the scores cover a part of the run")

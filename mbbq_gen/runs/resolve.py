@@ -37,6 +37,7 @@ from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.registry import open_provider
 
 ALL: Final = ("all",)
+SPLITS: Final[tuple[Split, ...]] = ("bias", "control")
 _CONFOUNDED: Final = (
     "the published position of an option depends on its role, so position bias looks like social bias; the option"
     " order `balanced` avoids this"
@@ -76,9 +77,8 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
     if config.unknown_text is not None and (texts := parse_unknown_text(config.unknown_text)):
         for language in languages:
             unknown_text_in(texts, language)
-    both: tuple[Split, ...] = ("bias", "control")
     update["splits"] = config.splits or tuple(
-        split for split in both if not infos or any(split in info.splits for info in infos)
+        split for split in SPLITS if not infos or any(split in info.splits for info in infos)
     )
     if config.make_control is None:
         update["make_control"] = "control" in config.splits and not all(map(_has_control, choices))
@@ -180,7 +180,6 @@ def check_together(config: RunConfig) -> None:
         ("normalization", "loglikelihood", "belongs to {method} loglikelihood; leave one out or name both"),
         ("reasoning_effort", "generate", "loglikelihoods are computed without reasoning; leave it out"),
         ("follow_up", "generate", "loglikelihoods leave nothing unread; leave it out"),
-        ("follow_up_check", "generate", "loglikelihoods leave nothing unread; leave it out"),
     ]
     for name, method, hint in rules:
         value = getattr(config, name)
@@ -263,20 +262,27 @@ class InstanceSource:
         return map(LazyInstance.of, changed)
 
     def _published(self, choice: BenchmarkChoice, languages: list[str], splits: list[str]) -> Iterator[LazyInstance]:
-        """The unchanged questions of a benchmark or the user's file."""
-        wanted = set(languages)
+        """The unchanged questions of a benchmark or the user's file; empty lists: all languages or splits.
+
+        Of several benchmarks, each yields what it has; a single one must have all languages and splits.
+        """
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):
-                if instance.language in wanted and instance.split in splits:
+                if instance.language in (languages or [instance.language]) and instance.split in (splits or SPLITS):
                     yield LazyInstance.of(instance)
             return
-        info = find_benchmark(choice.name)
-        several = len(self.settings.benchmarks) > 1
+        codes, parts = languages, splits
+        if len(self.settings.benchmarks) > 1:
+            info = find_benchmark(choice.name)
+            codes = [code for code in languages if code in info.languages]
+            parts = [split for split in splits if split in info.splits]
+            if (languages and not codes) or (splits and not parts):
+                return
         yield from load_lazily(
             choice.name,
             data=Path(choice.data_dir) if choice.data_dir else None,
-            languages=[code for code in languages if code in info.languages or not several],
-            splits=[split for split in splits if split in info.splits or not several],  # type: ignore[misc]
+            languages=codes,
+            splits=parts,  # type: ignore[arg-type]
             resources=self.where,
         )
 

@@ -15,7 +15,7 @@ from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
-from mbbq_gen.storage.ledgers import BatchLine, BatchTable
+from mbbq_gen.storage.ledgers import Batch, BatchTable
 from mbbq_gen.storage.queries import recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
@@ -25,26 +25,6 @@ _ENOUGH: Final = 10
 """Fewest responses for a rate."""
 _RECENT: Final = 120.0
 """Seconds without a response after which a run counts as inactive."""
-
-
-WORKERS_META: Final = "ray"
-"""Name in a run's `meta` of the status of its Ray workers."""
-
-
-class WorkerStatus(FrozenModel):
-    """A Ray worker, with those that it replaced."""
-
-    number: int
-    answered: int
-    deaths: int
-
-
-class DistributedStatus(FrozenModel):
-    """The Ray workers of a run."""
-
-    ray: str
-    """`local`, or the address of a running Ray."""
-    workers: tuple[WorkerStatus, ...]
 
 
 class RunStatus(FrozenModel):
@@ -75,12 +55,10 @@ class RunStatus(FrozenModel):
     is_running: bool
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
-    batches: tuple[BatchLine, ...]
+    batches: tuple[Batch, ...]
     serving: Serving = Serving()
     follow_ups: FollowUpStatus | None = None
     """The follow-ups, which are included in the requests; None without any."""
-    distributed: DistributedStatus | None = None
-    """Last known state of the workers; None if there were none."""
     adaptive: StoppingRecord | None = None
     """Why an adaptive run stopped, with its targets; None until then, and for other runs."""
 
@@ -111,7 +89,7 @@ def run_status(
     waiting, left = max(progress.pending - held, 0), progress.requests - progress.answered
     n_paid = sum(line.responses for line in bill.paid)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
-    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(WORKERS_META)
+    reasons, failures = dict(answers.fetchall()), Counter[str]()
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(
@@ -135,7 +113,6 @@ def run_status(
         batches=tuple(batches),
         serving=manifest.serving,
         follow_ups=follow_up_status(store),
-        distributed=None if workers is None else DistributedStatus.model_validate_json(workers),
     )
 
 

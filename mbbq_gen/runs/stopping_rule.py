@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from mbbq_gen.core.config import RunConfig, checked
-from mbbq_gen.core.errors import ConfigError, UsageError
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.storage.ledgers import BatchTable
-from mbbq_gen.storage.store import IN_ROUNDS, RunStore
 
 if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
@@ -114,7 +112,6 @@ def describe_rule(rule: StoppingRule) -> str:
 
 GROUPS: Final = ("language", "category")
 """Groupings that a rule can have."""
-_OPTIONAL: Final = ("equivalence_margin",)
 
 
 def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
@@ -134,73 +131,48 @@ def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str]
     return first, second
 
 
-def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | None:
-    """The stopping rule that a configuration gives, None if it gives none; ConfigError if it is wrong."""
-    kinds: dict[str, RuleKind] = {name: kind for kind, name in SETTINGS.items()}
-    named = [name for name in kinds if getattr(config, name) is not None]
-    if len(named) > 1:
-        raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")
-    for name in (*_OPTIONAL, "metric", "group_by"):
-        value = getattr(config, name)
-        if value and not named:
-            raise ConfigError(name, value, f"belongs to {', '.join(f'{{{kind}}}' for kind in kinds)}; give one")
-        if value and name == "equivalence_margin" and named != ["stop_when_decided"]:
-            raise ConfigError(name, value, "belongs to {stop_when_decided}; leave it out")
-    if not named:
+def rule_from(config: RunConfig) -> StoppingRule | None:
+    """The stopping rule of a run with this configuration, None if it gives none; ConfigError if it is wrong."""
+    kinds = [kind for kind, name in SETTINGS.items() if getattr(config, name) is not None]
+    if not kinds:
+        for name in ("equivalence_margin", "metric", "group_by"):
+            if value := getattr(config, name):
+                every = ", ".join(f"{{{setting}}}" for setting in SETTINGS.values())
+                raise ConfigError(name, value, f"belongs to {every}; give one")
         return None
-    first, second = _compared(config.stop_when_decided, languages)
-    given = {name: value for name in _OPTIONAL if (value := getattr(config, name)) is not None}
-    if config.metric:
-        from mbbq_gen.scoring.metrics import METRICS  # imports numpy and polars
-
-        given["metrics"] = tuple(checked("metric", config.metric, list(METRICS)))
-    if config.group_by:
-        given["group_by"] = tuple(checked("group_by", config.group_by, GROUPS))
-    width, answers = config.stop_at_ci_width, config.answers_per_template
-    return StoppingRule(kind=kinds[named[0]], width=width, first=first, second=second, answers=answers, **given)
-
-
-_RULE_META: Final = "stop_rule"
-
-
-def rule_of(store: RunStore) -> StoppingRule | None:
-    """The stored rule of a run; None if the run is not adaptive."""
-    text = store.meta(_RULE_META)
-    return None if text is None else StoppingRule.model_validate_json(text)
-
-
-def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Stores the rule of a run; settings not given are kept.
-
-    UsageError for a started run without a rule, and for another rule than a decision after looks for one.
-    """
-    if settings.method != ("generate",):
+    if len(kinds) > 1:
+        one, other = (SETTINGS[kind] for kind in kinds[:2])
+        raise ConfigError(other, getattr(config, other), f"give only one of it and {{{one}}}")
+    if config.method != ("generate",):
         raise ConfigError(
             "method",
-            settings.method,
+            config.method,
             "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
             " or use another run for loglikelihoods",
         )
-    before, hint = rule_of(store), "name another run folder (--cache-dir shares responses between runs)"
-    if before is None and (store.progress().answered or BatchTable(store).batches()):
-        raise UsageError(
-            f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
-            f" {hint}"
+    if config.equivalence_margin is not None and kinds != ["decision"]:
+        raise ConfigError(
+            "equivalence_margin", config.equivalence_margin, "belongs to {stop_when_decided}; leave it out"
         )
-    if before is not None and before.kind == "decision" != rule.kind:
-        raise UsageError(
-            f"{store.path.parent}: was sent until a decision, so another rule would need other intervals; {hint}"
-        )
-    kept: dict[str, object] = {"group_by": ("language",)} if len(settings.languages) > 1 else {}
-    if before is not None:
-        names = ["metrics", *_OPTIONAL, *(["group_by"] if before.compared == rule.compared else [])]
-        kept |= {name: getattr(before, name) for name in names}
-    rule = rule.model_copy(update={name: kept[name] for name in kept.keys() - rule.model_fields_set})
-    groups = tuple(name for name in rule.group_by if rule.compared is None or name != "language")
-    rule = rule.model_copy(update={"group_by": groups})
-    if rule != before:
-        store.set_meta(_RULE_META, rule.model_dump_json())
-        store.set_meta(IN_ROUNDS, "yes")
+    more: dict[str, object] = {}
+    if config.metric:
+        from mbbq_gen.scoring.metrics import METRICS  # imports numpy and polars
+
+        more["metrics"] = checked("metric", config.metric, list(METRICS))
+    groups = checked("group_by", config.group_by, GROUPS) if config.group_by else ["language"]
+    first, second = _compared(config.stop_when_decided, config.languages)
+    if first is not None or not (config.group_by or len(config.languages) > 1):
+        groups = [name for name in groups if name != "language"]
+    return StoppingRule(
+        kind=kinds[0],
+        group_by=tuple(groups),
+        width=config.stop_at_ci_width,
+        first=first,
+        second=second,
+        equivalence_margin=config.equivalence_margin or SMALL,
+        answers=config.answers_per_template,
+        **more,
+    )
 
 
 def sequential_inference(

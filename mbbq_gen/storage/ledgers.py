@@ -24,9 +24,10 @@ BatchMode = Literal["off", "on", "stopped"]
 """How requests are sent: one by one, in batches, or in existing batches only."""
 
 
-class BatchLine(FrozenModel):
-    """A batch, as `status` and `batch status` show it."""
+class Batch(FrozenModel):
+    """A batch of a run."""
 
+    number: int
     name: str
     state: BatchState
     service_id: str | None
@@ -44,13 +45,6 @@ class BatchLine(FrozenModel):
     planned_at: str
     closed_at: str | None = None
     reason: str | None = None
-
-
-class Batch(BatchLine):
-    """A batch of a run."""
-
-    number: int
-    size: int
     foreign_ids: tuple[str, ...] = ()
     """Ids of batches of others at the service that were mistaken for it."""
     waits: bool = False
@@ -82,12 +76,6 @@ class BatchTable:
         """The batches from which responses may still come."""
         return [batch for batch in self.batches() if batch.is_open]
 
-    def known_ids(self) -> frozenset[str]:
-        """The service's ids of this run's batches, and of those known to be others'."""
-        batches = self.batches()
-        own = {batch.service_id for batch in batches if batch.service_id is not None}
-        return frozenset(own.union(*(batch.foreign_ids for batch in batches)))
-
     def most_requests(self) -> int | None:
         """Half of the smallest batch that the service refused for its size; None if it refused none."""
         refused = [batch.requests for batch in self.batches() if batch.too_large]
@@ -102,7 +90,7 @@ class BatchTable:
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
-    def plan(self, number: int, name: str, keys: Sequence[str], size: int) -> Batch:
+    def plan(self, number: int, name: str, keys: Sequence[str]) -> Batch:
         """Stores a batch and the keys of its requests; durable when this returns."""
         batch = Batch(
             number=number,
@@ -110,7 +98,6 @@ class BatchTable:
             state="planned",
             service_id=None,
             requests=len(keys),
-            size=size,
             planned_at=datetime.now(UTC).isoformat(),
         )
         self._store.change(
@@ -149,10 +136,6 @@ class BatchTable:
             " LEFT JOIN responses r ON r.request_key = q.request_key WHERE r.request_key IS NULL"
         )
         return Counter(key for key, batch in rows if batch in counted)
-
-    def failed_requests(self) -> set[str]:
-        """The keys of the requests with a recorded failure."""
-        return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
 
 
 def _row(batch: Batch) -> tuple[int, str, str, str | None, str]:

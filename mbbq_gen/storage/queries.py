@@ -19,7 +19,7 @@ from mbbq_gen.core.records import (
     decode,
 )
 from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
-from mbbq_gen.storage.store import COMPLETED, COUNTS, NONE_RULE, CompletedPrompt, FollowUpReason, RunStore, StoredPrompt
+from mbbq_gen.storage.store import COMPLETED, COUNTS, NONE_RULE, CompletedPrompt, RunStore, StoredPrompt
 
 _EXAMPLES = 5
 
@@ -42,15 +42,6 @@ def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None
 
 
 # --- prompts and extractions ------------------------------------------------------------------------------------------
-
-
-class PromptRef(NamedTuple):
-    """The identifying fields of a prompt."""
-
-    prompt_id: str
-    instance_key: str
-    variant: str
-    option_order: str
 
 
 class ExtractionRow(NamedTuple):
@@ -92,15 +83,11 @@ class ExtractionChange(FrozenModel):
         return self.other_option or (self.old in PARSED) != (self.new in PARSED)
 
 
-def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """At most `limit` prompts by id, question key, or beginning of the id, in plan order."""
+def find_prompts(store: RunStore, text: str) -> list[tuple[str, str, str]]:
+    """Id, variant and option order of at most 20 prompts by id, question key, or beginning of the id, in plan order."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
-        rows = store.query(
-            "SELECT prompt_id, instance_key, variant, option_order FROM prompts"
-            f" WHERE {condition} ORDER BY number LIMIT {limit}",
-            (text,),
-        )
-        if found := [PromptRef(shown, key, variant, f"[{','.join(order)}]") for shown, key, variant, order in rows]:
+        statement = f"SELECT prompt_id, variant, option_order FROM prompts WHERE {condition} ORDER BY number LIMIT 20"
+        if found := store.query(statement, (text,)).fetchall():
             return found
     return []
 
@@ -168,33 +155,17 @@ def extraction_changes(store: RunStore, language: str, old: str, new: str) -> li
 # --- follow-ups ------------------------------------------------------------------------------------------------------
 
 
-class FollowUpRow(NamedTuple):
-    """The extraction of a first response with that of its follow-up."""
+def follow_up_rows(
+    store: RunStore, versions: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str | None, str | None, bool]]:
+    """Reason, reply, and whether it replaces the first extraction, for the rows of `RunStore.answer_rows`.
 
-    prompt_id: str
-    language: str
-    first_outcome: str
-    first_option: int | None
-    reason: FollowUpReason | None
-    outcome: str | None
-    """Outcome of the reply; None without a reply."""
-    option: int | None
-    rule: str | None
-    counts: bool
-    """Whether it replaces the first extraction (COUNTS)."""
-
-    @property
-    def reply(self) -> str | None:
-        """The outcome of the reply, `none` if it chose no option; None if it was not parsed."""
-        return "none" if self.rule == NONE_RULE else self.outcome if self.outcome in PARSED else None
-
-
-def follow_up_rows(store: RunStore, versions: Mapping[str, Sequence[str]]) -> Iterator[FollowUpRow]:
-    """The rows of `RunStore.answer_rows` for these extractor versions, in its order, with follow-ups."""
-    columns = "p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule"
+    The reply is its outcome, `none` if it chose no option, or None if it was not parsed or there is none.
+    """
     joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
-    rows = store.extraction_rows(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
-    return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
+    rows = store.extraction_rows(f"u.reason, u.outcome, u.rule, coalesce({COUNTS}, 0)", versions, joined)
+    for reason, outcome, rule, counts in rows:
+        yield reason, "none" if rule == NONE_RULE else outcome if outcome in PARSED else None, bool(counts)
 
 
 REPLY_COLUMNS: Final = tuple(

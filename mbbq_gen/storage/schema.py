@@ -132,7 +132,7 @@ class Database:
                 known = f"store version {found}, this mbbq-gen reads version {SCHEMA_VERSION}"
                 raise UsageError(f"{path}: {known}; use the version that made it, or make the run again elsewhere")
             if not read_only:
-                self._db.executescript(_SCHEMA)
+                self._db.executescript(f"BEGIN;{_SCHEMA}COMMIT")
         self.records = RecordFiles(self._db, path, self._writing)
 
     def __enter__(self) -> Self:

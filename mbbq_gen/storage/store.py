@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.option_display import SamplingUnit
@@ -44,15 +44,13 @@ _CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
 _FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
 _SIGN: Final = 2**63
 _KEPT: Final = 5000
-"""Most instances that stay in memory after they were stored."""
+"""Most instances and prompts that stay in memory after they were stored."""
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
 _OF_EXTRACTION: Final = ("outcome", "option", "confidence", "extractor")
 ANSWER_ROW: Final = (
     *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
     *_OF_EXTRACTION,
 )
-FollowUpReason = Literal["unread", "low", "check"]
-"""Reason for a follow-up: not parsed, parsed with low confidence, or in the check sample."""
 NONE_RULE: Final = "follow_up.none"
 """Rule of a reply that states that no option was chosen."""
 _FOLLOW_UP: Final = (
@@ -64,7 +62,7 @@ COUNTS: Final = (
     f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
     f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
 )
-"""The condition that follow-up `u` replaces the uncertain extraction `e`; never in the check sample."""
+"""The condition that follow-up `u` replaces the uncertain extraction `e`."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -123,6 +121,8 @@ class RunStore(Database):
     _plan: GrowingPlan | None = None
     _added: Mapping[str, Instance] = MappingProxyType({})
     """Instances that were added last, by key: they are rendered and requested next."""
+    _rendered: dict[str, Prompt] = {}  # noqa: RUF012
+    """Prompts of a growing plan that were stored and are not requested yet, by request key."""
     _last_parallels: tuple[str, Parallels] = ("", MappingProxyType({}))
     """Key of the instance that `parallels` looked up last, and what it found."""
 
@@ -207,7 +207,7 @@ class RunStore(Database):
 
     def grow(self, plan: GrowingPlan) -> None:
         """Stores the first prompts of a plan; the others follow by `store_prompts`."""
-        self._plan = plan
+        self._plan, self._rendered = plan, {}
         self.store_prompts()
 
     def store_prompts(self) -> bool:
@@ -223,6 +223,9 @@ class RunStore(Database):
         if not prompts:
             raise RunError(f"{self.path}: {plan.left:,} prompts of the plan are missing; run the same command again")
         plan.left -= self.add_prompts(prompts)
+        if len(self._rendered) < _KEPT:
+            for prompt, request_key in prompts:
+                self._rendered.setdefault(request_key, prompt)
         if plan.left == 0:
             plan.finish()
         else:
@@ -237,10 +240,9 @@ class RunStore(Database):
 
     def pending(self) -> Iterator[Request]:
         """The requests without a response, in plan order, then follow-ups; responses may be added meanwhile."""
-        key, instance = "", None
         in_rounds = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
-            "SELECT p.number, p.request_key, p.record, i.key, i.record FROM prompts p"
+            "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
@@ -248,10 +250,9 @@ class RunStore(Database):
             f"{in_rounds} AND p.number > ? ORDER BY p.number LIMIT ?",
             add_rows=self.store_prompts,
         )
-        for _, request_key, prompt, instance_key, record in rows:
-            if instance is None or instance_key != key:
-                key, instance = instance_key, self._added.get(instance_key) or self.read(Instance, record)
-            yield _request(request_key, self.read(Prompt, prompt), instance)
+        for _, request_key, record, instance in rows:
+            prompt = self._rendered.pop(request_key, None) or self.read(Prompt, record)
+            yield _request(request_key, prompt, self.text(instance))
         yield from self.pending_follow_ups()
 
     def pending_follow_ups(self) -> Iterator[Request]:
@@ -266,9 +267,10 @@ class RunStore(Database):
     def _follow_up(self, row: Sequence[Any]) -> Request:
         """The request of a row of _FOLLOW_UP."""
         _, key, turns, limit, record, instance = row
-        prompt, question = self.read(Prompt, record), self.read(Instance, instance)
+        prompt = self.read(Prompt, record)
         messages = (*prompt.messages, *map(Message.model_validate, json.loads(turns)))
-        return Request(request_key=key, messages=messages, prompt=prompt, instance=question, max_tokens=limit)
+        values = {"request_key": key, "messages": messages, "prompt": prompt, "instance_record": self.text(instance)}
+        return Request(**values, max_tokens=limit)
 
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
@@ -280,7 +282,7 @@ class RunStore(Database):
         if found is None:
             statement = f"{_FOLLOW_UP} WHERE u.request_key = ? ORDER BY u.number LIMIT 1"
             return self._follow_up(self.query(statement, (request_key,)).fetchone())
-        return _request(request_key, self.read(Prompt, found[0]), self.read(Instance, found[1]))
+        return _request(request_key, self.read(Prompt, found[0]), self.text(found[1]))
 
     def number_of(self, prompt_id: str) -> int:
         """The number of a prompt in plan order, which must exist."""
@@ -429,7 +431,7 @@ def duplicate_key(key: str) -> RunError:
     return RunError(f"two questions have the id {key!r}; ids must be unique")
 
 
-def _request(request_key: str, prompt: Prompt, instance: Instance) -> Request:
+def _request(request_key: str, prompt: Prompt, instance: str) -> Request:
     """The request of a stored prompt."""
-    values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance": instance}
+    values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance_record": instance}
     return construct_valid(Request, {**values, "max_tokens": None})

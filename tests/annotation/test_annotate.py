@@ -3,14 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import re
-import select
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.annotation.review import (
-    Annotation,
     SamplingDesign,
     annotate_response,
     annotation_report,
@@ -27,8 +19,6 @@ from mbbq_gen.annotation.review import (
     draw_sample,
     load_annotations,
 )
-from mbbq_gen.cli.annotation_session import AnnotationSession
-from mbbq_gen.cli.output import result_console
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.annotation_views import SheetEntry, csv_sheet
@@ -36,7 +26,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extractions, stored_extractions
 from tests.support.cases import cases
-from tests.support.extraction import Capture, call, json_of, listed, stderr_of, succeed
+from tests.support.extraction import Capture, call, listed, stderr_of, succeed
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +187,7 @@ def test_verdicts_there_and_back(capsys: Capture, run: Path, tmp_path: Path) -> 
     assert json.loads(again[1]) == report
     assert "0 of them new" in again[2]
     assert len((run / "annotations.jsonl").read_text().splitlines()) == judged
-    assert missed["id"] in succeed(capsys, "annotate", run, "--report")
+    assert missed["id"] in succeed(capsys, "annotate", run)
     # A sheet that is written again has the verdicts filled in.
     call(capsys, "annotate", run, "--csv", sheet)
     rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
@@ -216,92 +206,6 @@ def test_a_wrong_sheet_is_one_line(capsys: Capture, run: Path, heading: str, row
     assert not (run / "annotations.jsonl").exists()
 
 
-class _Kept:
-    def __init__(self, entries: list[SheetEntry], keys: str, verdicts: dict[str, Annotation] | None = None) -> None:
-        self.verdicts: list[Annotation] = []
-        self.stream = io.StringIO()
-        pressed: Iterator[str] = iter(keys)
-        console = result_console()
-        console.file, console.width = self.stream, 100
-        session = AnnotationSession(
-            console,
-            lambda: next(pressed),
-            self.verdicts.append,
-        )
-        self.count = session.judge(entries, verdicts or {})
-        self.unpressed = "".join(pressed)
-
-
-def test_one_key_for_each_answer(entries: list[SheetEntry]) -> None:
-    four = [entry for entry in entries if entry.stored.option is not None][:4]
-    wrong = next(place for place in "123" if int(place) - 1 != four[1].stored.option)
-    kept = _Kept(four, f"y{wrong}x0y")
-    assert kept.count == 4
-    assert [one.agrees for one in kept.verdicts] == [True, False, False, True]
-    assert [one.right for one in kept.verdicts] == [four[0].stored.option, int(wrong) - 1, None, four[3].stored.option]
-
-
-def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
-    kept = _Kept(entries[:5], "sybyq0")
-    ids = [one.prompt_id for one in kept.verdicts]
-    assert ids == [entries[1].stored.prompt_id] * 2
-    assert kept.count == 1
-    assert kept.unpressed == "0"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: Capture, run: Path) -> None:
-    screen = _on_a_terminal(["annotate", str(run), "--sample-size", "6"], b"ysyq")
-    assert "1 of 6" in screen
-    assert "4 of 6" in screen
-    assert "2 annotated" in screen
-    assert len((run / "annotations.jsonl").read_text().splitlines()) == 2
-    screen = _on_a_terminal(["annotate", str(run)], b"y\x03")
-    assert "2 of 6" in screen
-    assert "1 of 6" not in screen
-    assert "stopped; " in screen
-    assert json_of(capsys, "annotate", run, "--report")["overall"]["judged"]["n"] == 3
-
-
-def _wait_for_raw(terminal: int) -> None:
-    """Waits until single keys are read: what is pressed before that is thrown away."""
-    import termios
-
-    end = time.monotonic() + 600
-    while termios.tcgetattr(terminal)[3] & termios.ICANON:
-        assert time.monotonic() < end, "no key is asked for"
-        time.sleep(0.01)
-
-
-def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
-    """What a command shows on a pseudo terminal on which these keys are pressed, one after each prompt."""
-    import pty
-
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "mbbq_gen", *arguments]
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    os.close(theirs)
-    screen, prompts = b"", 0
-    try:
-        while select.select([ours], [], [], 60)[0]:
-            try:
-                read = os.read(ours, 65536)
-            except OSError:  # Linux says so when nobody holds the other end any more
-                break
-            if not read:
-                break
-            screen += read
-            if prompts < min(len(keys), screen.count(b"y correct")):
-                _wait_for_raw(ours)
-                os.write(ours, keys[prompts : prompts + 1])
-                prompts += 1
-    finally:
-        child.kill()
-        child.wait()
-        os.close(ours)
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
-
-
 @pytest.mark.parametrize(
     ("holding", "n", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
@@ -316,10 +220,3 @@ def test_no_cell_is_a_formula(text: str) -> None:
     shown = spreadsheet_safe(text)
     assert not shown.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
     assert "\x00" not in shown
-
-
-def test_hostile_answers_stay_text_in_a_terminal(entries: list[SheetEntry]) -> None:
-    kept = _Kept(entries, "s" * len(entries))
-    text = kept.stream.getvalue()
-    assert "␛[2J" in text
-    assert all(sign.isprintable() or sign == "\n" for sign in text)

@@ -116,26 +116,38 @@ def service_account(folder: Path, token_uri: str) -> Path:
     return path
 
 
-def test_gemini_on_vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+def test_models_on_vertex(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google.auth")
     gemini = {"candidates": [{"content": {"parts": [{"text": "A"}]}, "finishReason": "STOP"}]}
-    token = told({"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"})
-    with spoken(lambda heard: token if heard.path == "/token" else told(gemini)) as server:
+    given = [told({"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"})]
+
+    def reply(heard: Heard) -> Told:
+        return given[0] if heard.path == "/token" else told(MESSAGE if kind == "anthropic" else gemini)
+
+    with spoken(reply) as server:
         account = service_account(tmp_path, f"{server.root}/token")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
         monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
         monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "europe-west4")
-        monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-        asked = provider("gemini:some-model", base_url=server.root)
+        if kind == "gemini":
+            monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+        options = {"platform": "vertex"} if kind == "anthropic" else {}
+        asked = provider(f"{kind}:some-model", base_url=server.root, **options)
         asked.check_access()
         responses = ask(asked, requests(5))
         posts = [heard for heard in server.heard if heard.path != "/token"]
         assert len(server.heard) - len(posts) == 1, "one token for all"
-    place = "/v1/projects/my-project/locations/europe-west4/publishers/google/models/some-model:generateContent"
+    verb = "rawPredict" if kind == "anthropic" else "generateContent"
+    publisher = "anthropic" if kind == "anthropic" else "google"
+    place = f"/v1/projects/my-project/locations/europe-west4/publishers/{publisher}/models/some-model:{verb}"
     assert {heard.path for heard in posts} == {place}
     assert {heard.headers["authorization"] for heard in posts} == {"Bearer ya29.token"}
     assert {response.text for response in responses} == {"A"}
-    plain = provider("gemini:some-model")
+    body = json.loads(posts[0].body)
+    assert "model" not in body
+    assert ("anthropic_version" in body) is (kind == "anthropic")
+    plain = provider(f"{kind}:some-model", **options)
     assert plain.url(plain.path) == f"https://europe-west4-aiplatform.googleapis.com{place}"
     with pytest.raises(UsageError, match="Vertex AI takes batches from buckets only"):
         batch_service(asked)

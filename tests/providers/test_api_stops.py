@@ -92,7 +92,6 @@ def test_no_key_is_in_what_a_run_leaves(
         options = [*asked(kind, server.root, tmp_path), "--cache-dir", str(tmp_path / "c")]
         run_command_line(["run", str(run_path), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
         if batch:
-            assert run_command_line(["batch", "status", str(run_path)]) == 0
             assert run_command_line(["batch", "collect", str(run_path), "--wait", "--every", "1", "--json"]) == 0
             assert run_command_line(["batch", "cancel", str(run_path)]) == 0
         for arguments in (

@@ -32,7 +32,8 @@ def requests_of(language: str, resources: PackPaths, every: int) -> Iterator[Req
         for instance in instances[number::every]:
             (order,) = plan.orders(instance, number)
             shown = render_prompt(instance, PromptSettings(prompts.by_id(variant)), order)
-            yield Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
+            record = instance.model_dump_json()
+            yield Request(request_key="k", messages=shown.messages, prompt=shown, instance_record=record)
 
 
 def read(provider: SyntheticProvider, request: Request, resources: PackPaths) -> Extraction:

@@ -82,12 +82,12 @@ def test_from_plan_to_report(command: Calls, run_path: Path, kind: str, price_fi
         out, err = process.communicate()
         assert (process.returncode, out) == (0, ""), "nothing to report yet"
         assert "1 batch with 79 requests under way" in err
-        (batch,) = json.loads(command("batch", "status", run_path, "--json")[1])
+        (batch,) = status_of(command, run_path)["batches"]
         assert (batch["state"], batch["requests"]) == ("sent", 79)
         assert status_of(command, run_path)["in_batches"] == 79
         code, out, _ = command("batch", "collect", run_path, "--wait", "--every", "1", "--json")
         assert (code, [entry["state"] for entry in json.loads(out)]) == (0, ["collected"])
-        code, out, _ = command("run", run_path, "--collect")
+        code, out, _ = command("run", run_path)
         assert (code, "+1.00" in out) == (0, True), out
         assert "cost: $" in out
         stats = server.stats()
@@ -132,7 +132,7 @@ def test_cancelled_batches_keep_what_they_answered(command: Calls, run_path: Pat
         assert command(*started(server, kind, run_path, "--batch-size", 40))[0] == 0
         assert "has batches on their way" in told(command, 2, "run", run_path, "--no-batch")
         assert "2 batches cancelled" in told(command, 0, "batch", "cancel", run_path)
-        assert "79 requests were never sent" in told(command, 0, "run", run_path, "--collect")
+        assert "79 requests were never sent" in told(command, 0, "run", run_path)
         assert status_of(command, run_path)["answered"] == 1
         assert {batch.state for batch in ledger_of(run_path)} == {"collected"}
         assert server.stats().batches == 2, "no more are made until told so"
@@ -209,7 +209,7 @@ async def mistake(batching: BatchRunner) -> None:
         await provider.call("POST", f"{provider.path}/batches", body={"requests": foreign})  # type: ignore[dict-item]
         keys = [request.request_key for request in requests]
         number, name = batching.ledger.next_name()
-        batching.ledger.plan(number, name, keys, 0)
+        batching.ledger.plan(number, name, keys)
         await batching.collect()
         await batching.submit()
         await batching.collect()
@@ -225,14 +225,14 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         assert command(*started(server, "openai", run, *given))[0] == 0
         (batch,) = ledger_of(run)
         assert 1 < batch.requests < 79
-        assert command("run", run, "--collect")[0] in (0, 1)
+        assert command("run", run)[0] in (0, 1)
         assert status_of(command, run)["cost"] <= 0.02
         for _ in range(5):
-            command("run", run, "--collect")
+            command("run", run)
         found = status_of(command, run)
         assert found["cost"] <= 0.02
-        command("run", run, "--collect", "--max-cost", "1")
-        assert command("run", run, "--collect")[0] == 0
+        command("run", run, "--max-cost", "1")
+        assert command("run", run)[0] == 0
         assert status_of(command, run)["answered"] == 80
         assert server.stats().paid_again == 0
 
@@ -352,11 +352,11 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, run_path: Pat
         found = status_of(command, run_path)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        assert f"mbbq-gen run {run_path} --batch" in told(command, 1, "run", run_path, "--collect")
+        assert f"mbbq-gen run {run_path} --batch" in told(command, 1, "run", run_path)
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
         assert command("run", run_path, "--batch")[0] == 0
-        assert command("run", run_path, "--collect")[0] == 0
+        assert command("run", run_path)[0] == 0
         assert status_of(command, run_path)["answered"] == 80
 
 
@@ -364,7 +364,7 @@ def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     with fake_server({}, run=one) as server:
         assert command(*started(server, "openai", one, "--cache-dir", tmp_path / "cache"))[0] == 0
-        assert command("run", one, "--collect")[0] == 0
+        assert command("run", one)[0] == 0
         assert command(*started(server, "openai", other, "--cache-dir", tmp_path / "cache"))[0] == 0
         assert (server.stats().batches, server.stats().paid) == (1, 80)
     assert status_of(command, other)["answered"] == 80

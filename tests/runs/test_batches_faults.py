@@ -43,7 +43,7 @@ def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: P
             assert code == 0 or err.strip().splitlines()[-1].startswith("error: ")
             if status_of(command, run)["answered"] == 40:
                 break
-            code, _, err = command("run", run, "--collect")
+            code, _, err = command("run", run)
         assert status_of(command, run)["answered"] == 40
         assert server.stats().by_fault
     assert scores(command, run) == scores(command, oracle)
@@ -63,7 +63,7 @@ def test_collecting_and_cancelling_again_changes_nothing(command: Calls, run_pat
         assert command("batch", "collect", run_path)[0] == 0
         before, batches = status_of(command, run_path), server.stats().batches
         assert before["answered"] == 80
-        for word in ("collect", "cancel", "cancel", "collect", "status"):
+        for word in ("collect", "cancel", "cancel", "collect"):
             assert command("batch", word, run_path)[0] == 0
         assert status_of(command, run_path)["cost_report"] == before["cost_report"]
         assert server.stats().batches == batches == 1
@@ -140,6 +140,6 @@ def test_a_cancel_that_comes_too_late_loses_nothing(command: Calls, run_path: Pa
     with fake_server({}, run=run_path) as server:
         assert command(*started(server, kind, run_path))[0] == 0
         assert command("batch", "cancel", run_path)[0] == 0
-        assert command("run", run_path, "--collect")[0] == 0
+        assert command("run", run_path)[0] == 0
         assert status_of(command, run_path)["answered"] == 80
         assert server.stats().paid_again == 0

@@ -23,7 +23,7 @@ def test_batches_too_large_are_halved_until_they_fit(
         for _ in range(6):  # OpenAI tells only after a batch is made
             if status_of(command, run_path)["answered"] == 80:
                 break
-            err += told(command, 0, "run", run_path, "--collect")
+            err += told(command, 0, "run", run_path)
         assert status_of(command, run_path)["answered"] == 80
         assert server.stats().paid_again == 0
     batches = ledger_of(run_path)
@@ -46,7 +46,7 @@ def test_a_service_that_takes_no_batch_ends_the_run(command: Calls, run_path: Pa
         assert err.strip().splitlines()[-1].startswith(f"error: {kind}:m: refuses even a batch of one request (")
         found = status_of(command, run_path)
         assert (found["answered"], found["failed"], found["not_sent"]) == (1, 0, 79)
-        assert command("run", run_path, "--collect")[0] == 1
+        assert command("run", run_path)[0] == 1
         assert server.stats().batches == 0
         assert command("run", run_path, "--no-batch")[0] == 0
         assert status_of(command, run_path)["answered"] == 80
@@ -55,15 +55,15 @@ def test_a_service_that_takes_no_batch_ends_the_run(command: Calls, run_path: Pa
 def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, run_path: Path) -> None:
     with fake_server({"batches": {"rejected": 1.0}}, run=run_path) as server:
         assert command(*started(server, "openai", run_path))[0] == 0
-        codes = [command("run", run_path, "--collect")[0] for _ in range(MOST_TRIES - 1)]
-        code, _, err = command("run", run_path, "--collect")
+        codes = [command("run", run_path)[0] for _ in range(MOST_TRIES - 1)]
+        code, _, err = command("run", run_path)
         assert (codes, code) == ([0] * (MOST_TRIES - 1), 1)
         assert f"stopped: 77 of 77 requests failed, most often (77): refused with {MOST_TRIES} batches" in err
         found = status_of(command, run_path)
         assert found["failed"] == 80 - MOST_TRIES
         assert found["answered"] == MOST_TRIES, "each time one request is asked by itself first"
         batches = server.stats().batches
-        command("run", run_path, "--collect")
+        command("run", run_path)
         assert server.stats().batches == batches
     errors = column(run_path, "SELECT DISTINCT json_extract(record, '$.error') FROM responses WHERE is_error")
     assert errors == ["refused with 3 batches, the last time: the input could not be read"]
@@ -80,6 +80,6 @@ def test_nothing_is_handed_over_where_all_fails(command: Calls, run_path: Path, 
         assert server.stats().batches == 0
         server.change({"answers": {"unrecognised": "fixed"}})
         assert command("run", run_path, "--batch")[0] == 0
-        assert command("run", run_path, "--collect")[0] == 0
+        assert command("run", run_path)[0] == 0
         assert status_of(command, run_path)["answered"] == 80
         assert server.stats().batches == 1

@@ -55,7 +55,7 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(
         assert {found[key].text for key in keys[10:]} == {"B"}
         server.change({"batches": {"results_file": None}})
         for _ in range(3):
-            assert command("run", run_path, "--collect")[0] == 0
+            assert command("run", run_path)[0] == 0
         assert status_of(command, run_path)["answered"] == 80
 
 
@@ -78,7 +78,7 @@ def test_batches_of_azure(command: Calls, run_path: Path, monkeypatch: pytest.Mo
         with spoken(forwarded) as azure:
             options = ["--model", "openai:m", "--model-arg", "service=azure", "--base-url", azure.root]
             assert command("run", run_path, *options, *SELECTION, "--batch")[0] == 0
-            assert command("run", run_path, "--collect")[0] == 0
+            assert command("run", run_path)[0] == 0
             paths = {(heard.method, heard.path) for heard in azure.heard}
     assert status_of(command, run_path)["answered"] == 80
     version = "api-version=2024-10-21"
@@ -101,7 +101,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, run_path: Pat
         assert "Access denied" in told(command, 1, "batch", "collect", run_path)
         assert ledger_of(run_path)[0].state == "sent"
         server.change({"faults": {"page": 0.0}})
-        assert command("run", run_path, "--collect")[0] == 0
+        assert command("run", run_path)[0] == 0
     assert status_of(command, run_path)["answered"] == 80
 
 
@@ -115,7 +115,7 @@ def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, run
             lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
         tmp_path.joinpath("lines").write_bytes(lines)
         server.change({"batches": {"results_file": str(tmp_path / "lines")}})
-        assert command("run", run_path, "--collect")[0] == 0
+        assert command("run", run_path)[0] == 0
     found = responses_of(run_path)
     assert {found[key].text for key in requested(run_path)} == {"A"}
     assert len(ledger_of(run_path)) == 1

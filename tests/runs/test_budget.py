@@ -104,7 +104,7 @@ def test_batches_whose_tokens_nobody_counts_are_spent(run_path: Path, go: Go, pr
         given = ["--max-tokens", 100, "--max-cost", 20_000, "--batch"]
         go(*command(run_path, server, prices, *given))
         for _ in range(4):
-            go("run", run_path, "--collect")
+            go("run", run_path)
         paid = server.stats().paid
         assert 5 < paid < 80
         bill = bill_of(go, run_path)

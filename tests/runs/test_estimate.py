@@ -7,6 +7,7 @@ import pytest
 
 from mbbq_gen.runs.estimate import hours_at
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.cases import DATA
 from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.prices import write_prices
 from tests.support.stores import column
@@ -22,6 +23,12 @@ def price_file(tmp_path: Path) -> Path:
 
 def planned(capsys: Capture, *arguments: object) -> dict[str, Any]:
     return dict(json_of(capsys, "estimate", *SELECTION, *arguments, quiet=True))
+
+
+def test_of_several_benchmarks_each_has_its_own_languages(capsys: Capture) -> None:
+    given = ["--benchmark", "kobbq,starter", "--data-dir", DATA / "datasets" / "kobbq", "--languages", "tr"]
+    groups = planned(capsys, *given, "--model", "oracle:perfect")["tokens"]["groups"]
+    assert {group["language"] for group in groups} == {"tr"}
 
 
 @pytest.mark.slow

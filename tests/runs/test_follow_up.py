@@ -129,21 +129,6 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, run_path: Path) -> 
     assert set(table["response"]) == {VAGUE}
 
 
-@pytest.mark.usefixtures("api_keys")
-def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, run_path: Path) -> None:
-    with dialogue(lambda question: "A" if len(question) % 3 else "none", first=lambda _: "A") as server:
-        run(capsys, run_path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
-        run(capsys, run_path, "--follow-up-check", 30)
-        assert sum(server.second.values()) == 40
-        run(capsys, run_path, "--follow-up-check", 45)
-        assert sum(server.second.values()) == 45
-        expected = sum(len(question) % 3 > 0 for question in server.second)
-    everything = report(capsys, run_path)["checks"][0]
-    assert (everything["followed_up"], everything["agrees"]["n"]) == (45, 45)
-    assert everything["agrees"]["value"] == pytest.approx(expected / 45)
-    assert scores(capsys, run_path, "--answers", "follow-up") == scores(capsys, run_path)
-
-
 # --- money, kills, batches --------------------------------------------------------------------------------------------
 
 
@@ -198,7 +183,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) ->
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
         run(capsys, run_path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
-            run(capsys, run_path, "--collect")
+            run(capsys, run_path)
     with RunFolder(run_path).open_store(read_only=True) as store:
         assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
         assert store.progress().answered == store.progress().requests == 40

@@ -148,7 +148,8 @@ def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str
 
     def rows() -> Any:
         for instance, one in shown:
-            request = Request(request_key="k", messages=one.messages, prompt=one, instance=instance)
+            record = instance.model_dump_json()
+            request = Request(request_key="k", messages=one.messages, prompt=one, instance_record=record)
             response = Response(request_key="k", scores=provider.score(request))
             reading = extract_scored(CompletedPrompt(one, instance, response), how)
             yield observe(

@@ -100,7 +100,8 @@ def check_words(shown: Mapping[str, Shown], resources: PackPaths) -> None:
 def read_words(provider: OracleProvider, shown: Shown, resources: PackPaths) -> Iterator[Observation]:
     extractor = extractor_for("rules", shown[0][0].language, resources)
     for instance, presentation in shown:
-        request = Request(request_key="k", messages=presentation.messages, prompt=presentation, instance=instance)
+        messages, record = presentation.messages, instance.model_dump_json()
+        request = Request(request_key="k", messages=messages, prompt=presentation, instance_record=record)
         response = Response(request_key="k", text=provider.answer(request), finish_reason="stop")
         extraction = extract_response(CompletedPrompt(presentation, instance, response), extractor)
         yield observe(
@@ -191,7 +192,8 @@ def check_choices(shown: Mapping[str, Shown]) -> None:
             }
             for name, part in shown.items()
             for instance, one in part
-            for asked in (Request.model_construct(request_key="k", messages=(), prompt=one, instance=instance),)
+            for record in (instance.model_dump_json(),)
+            for asked in (Request.model_construct(request_key="k", messages=(), prompt=one, instance_record=record),)
         ]
     ).with_columns(
         *(pl.lit("x").alias(column) for column in ("variant", "label_style", "extractor")),

@@ -152,7 +152,7 @@ def recorded(path: Path) -> dict[str, Any]:
 TOGETHER = (
     ("max_tokens", "batch_size", "sampling", "base_url", "api_key_env", "rpm", "tpm", "max_connections", "timeout"),
     ("languages", "splits", "variants", "option_order", "label_style", "system_prompt", "sample", "seed", "storage"),
-    ("num_fewshot", "unknown_text", "max_error_rate", "follow_up", "follow_up_check"),
+    ("num_fewshot", "unknown_text", "max_error_rate", "follow_up"),
     ("cache_dir", "patience", "max_cost"),
     ("method", "normalization", "batch", "no_context"),
     ("stop_when_decided", "equivalence_margin"),

@@ -12,13 +12,10 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.run_diff import DiffSettings, RunDiff, compare_runs
+from mbbq_gen.runs.run_diff import RunDiff, compare_runs
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.cases import cases
 from tests.support.extraction import Capture, call, copy_run, make_run, succeed
-
-FAST = DiffSettings(sampling=InferenceSettings(n_resamples=100))
 
 
 def ask(folder: Path, model: str, *arguments: str) -> Path:
@@ -29,8 +26,8 @@ def ask(folder: Path, model: str, *arguments: str) -> Path:
     return folder
 
 
-def differ(first: Path, second: Path, choice: DiffSettings = FAST) -> RunDiff:
-    return compare_runs(RunFolder(first), RunFolder(second), PackPaths(), choice)
+def differ(first: Path, second: Path) -> RunDiff:
+    return compare_runs(RunFolder(first), RunFolder(second), PackPaths())
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +51,14 @@ def test_a_run_does_not_differ_from_itself(runs: dict[str, Path]) -> None:
     assert found.differing == ()
     assert (found.flipped, found.flips) == (0, ())
     assert found.pairs == 24
-    (group,) = found.groups
-    for change in group.metrics.values():
-        assert change.first == change.second
-        assert change.change.value == 0
-        assert change.test.p_value in {None, 1}
 
 
 def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
     found = differ(runs["perfect"], runs["stereotyped"])
     assert {(one.area, one.name) for one in found.differing} == {("settings", "model")}
     (group,) = found.groups
-    changes = {name: change.change.value for name, change in group.metrics.items()}
-    assert changes["mbbq_bias_ambiguous"] == 1
-    assert changes["accuracy_ambiguous"] == -1
+    assert group.group == {"benchmark": "starter", "language": "en", "split": "bias"}
     assert group.became_right == 0
-    assert (group.metrics["mbbq_bias_ambiguous"].test.p_value or 1) < 0.01
     items = Run(runs["perfect"]).samples()
     wrong = items.filter((pl.col("condition") == "ambiguous") | (pl.col("alignment") == "counter_biased"))
     assert found.flipped == group.flipped == group.became_wrong == wrong.height
@@ -102,7 +91,7 @@ def test_changed_packs_and_answers_are_found(tmp_path_factory: pytest.TempPathFa
     changed = named.height  # a refusal chooses the unknown option
     assert changed > 0
     capsys.readouterr()
-    code, out, err = call(capsys, "diff", first, second, "--json", "--n-resamples", 100)
+    code, out, err = call(capsys, "diff", first, second, "--json")
     assert code == 0, err
     found: dict[str, Any] = json.loads(out)
     assert found["schema_version"] == "mbbq-gen.diff/1"
@@ -118,10 +107,9 @@ def test_changed_packs_and_answers_are_found(tmp_path_factory: pytest.TempPathFa
     assert counts.total() == changed
     assert counts.keys() <= {"refusal", "abstention"}
     assert "requests have no response yet" in err
-    out = succeed(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
+    out = succeed(capsys, "diff", first, second)
     assert re.search(r"extractors/en.toml\s+[0-9a-f]{12}…\s+000000000000…", out)
     assert f"Changed answers: {changed} of {found['pairs']}" in out
-    assert "mbbq_bias_ambiguous" not in out
 
 
 def _answer_anew(run: Path, old: str, new: str) -> None:
@@ -150,5 +138,3 @@ def test_the_other_way_round_is_the_opposite(runs: dict[str, Path]) -> None:
     }
     for ours, theirs in zip(there.groups, back.groups, strict=True):
         assert (ours.became_right, ours.became_wrong) == (theirs.became_wrong, theirs.became_right)
-        for name, change in ours.metrics.items():
-            assert change.change.value == pytest.approx(-(theirs.metrics[name].change.value or 0))

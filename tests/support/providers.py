@@ -80,7 +80,8 @@ def make_request(
         option_labels=labels,
         messages=messages,
     )
-    return Request(request_key=f"key of {prompt_id}", messages=messages, prompt=prompt, instance=instance)
+    record = instance.model_dump_json()
+    return Request(request_key=f"key of {prompt_id}", messages=messages, prompt=prompt, instance_record=record)
 
 
 def answers(

@@ -203,8 +203,7 @@ class CloudToken:
         """Raises UsageError if a package or the credentials are missing."""
         module = "azure.identity" if self._cloud == "entra" else "google.auth"
         if not is_installed(module):
-            extra = "entra" if self._cloud == "entra" else "gemini"
-            raise MissingExtraError(f"{name}: needs {module}; pip install 'mbbq-gen[{extra}]'")
+            raise MissingExtraError(f"{name}: needs {module}; pip install 'mbbq-gen[{self._cloud}]'")
         if self._cloud == "vertex":
             _google_credentials(name)
 
@@ -261,15 +260,14 @@ def _google_token() -> tuple[str, float]:
 VERTEX: Final = "https://aiplatform.googleapis.com"
 
 
-def vertex_place() -> tuple[str, str] | None:
-    """Server and path of the Vertex AI project in the environment, or None."""
-    project, *regions = (
-        os.environ.get(name, "").strip()
-        for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION")
-    )
-    region = next(filter(None, regions), "global")
-    server = VERTEX if region == "global" else VERTEX.replace("//", f"//{region}-")
-    return (server, f"/projects/{project}/locations/{region}") if project else None
+def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> tuple[str, str] | None:
+    """Server and path of the Vertex AI project in the environment, or None; the variables given come first."""
+    names = ((*projects, "GOOGLE_CLOUD_PROJECT"), (*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
+    values = ([os.environ.get(name, "").strip() for name in either] for either in names)
+    project, region = (next(filter(None, given), None) for given in values)
+    prefix = "" if region in (None, "global") else f"{region}-"
+    path = f"/projects/{project}/locations/{region or 'global'}"
+    return (VERTEX.replace("//", f"//{prefix}"), path) if project else None
 
 
 def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -15,7 +15,7 @@ import math
 import os
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,7 +33,6 @@ from mbbq_gen.providers.http.rate_limits import RateLimits
 from mbbq_gen.runs.distributed.cluster import connected
 from mbbq_gen.runs.distributed.worker import Worker, WorkerReply
 from mbbq_gen.runs.resolve import provider_options
-from mbbq_gen.runs.status import WORKERS_META, DistributedStatus, WorkerStatus
 
 _BLOCK: Final = 256
 """Most requests that a model in the worker gets at a time, so that it can answer them in large batches."""
@@ -45,8 +44,6 @@ _MOST_DEATHS: Final = 5
 """Deaths per worker, without a response in between, after which the run stops."""
 _START_NOTICE: Final = 30.0
 """Seconds before a message that Ray has not started all workers."""
-_STATUS_INTERVAL: Final = 2.0
-"""Seconds between two writes of the status, each of which waits for the disk."""
 _LAST_CALL: Final = 10.0
 """Seconds to wait for requests in flight after a fatal error, since their responses are charged."""
 
@@ -62,24 +59,16 @@ class _Slot:
     is_started: bool = False
     unanswered: dict[str, Request] = field(default_factory=dict)
     """Request key → request that the worker has."""
-    answered: int = 0
-    deaths: int = 0
 
 
 class WorkerPool(Provider):
     """All workers as one provider. Ray is started with the first request."""
 
-    def __init__(
-        self,
-        inner: Provider,
-        config: RunConfig,
-        resources: PackPaths,
-        set_meta: Callable[[str, str], None] = lambda name, value: None,
-    ) -> None:
-        """`inner`: the provider that each worker opens; `set_meta`: stores the status of the workers in the run."""
+    def __init__(self, inner: Provider, config: RunConfig, resources: PackPaths) -> None:
+        """`inner`: the provider that each worker opens."""
         self._inner, self.kind, self.model = inner, inner.kind, inner.model
         self._address, self._n_workers = config.ray or "local", config.workers or 2
-        self._n_gpus, self._set_meta = config.gpus_per_worker or 0.0, set_meta
+        self._n_gpus = config.gpus_per_worker or 0.0
         # Each worker gets its share of processors and connections; no setting that affects the text is changed.
         options, can = provider_options(config), inner.capabilities
         self._is_local = can.max_connections is None
@@ -101,13 +90,12 @@ class WorkerPool(Provider):
         self._limits: Any = None
         self._slots: list[_Slot] = []
         self._deaths_by_request: Counter[str] = Counter()
-        self._deaths_in_a_row = 0
+        self.deaths = self._deaths_in_a_row = 0
         self._fatal: str | None = None
         """Why no further request can succeed; then no more are sent until `_end`."""
         self._end = math.inf
         self._facts: dict[str, JsonValue] = {}
         self._shown: set[str] = set()
-        self._reported_at = 0.0
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
@@ -153,23 +141,18 @@ class WorkerPool(Provider):
         """The responses of all workers; ProviderError if no further request can succeed."""
         self._context, self._requests, self._fatal, self._end = context, iter(requests), None, math.inf
         self._waiting.clear()
-        try:
-            while self._is_unfinished():
-                if not self._slots:
-                    self._start()
-                for slot in self._slots:
-                    block = [] if slot.call or self._fatal else self._next_block(slot)
-                    if slot.call is None and (block or slot.unanswered):
-                        self._call(slot, block)
-                for slot in await self._finished_calls():
-                    for response in self._responses(slot):
-                        yield response
-                self._report()
-            if self._fatal:
-                raise ProviderError(self._fatal)
-        finally:
-            if self._slots:
-                self._report(is_last=True)
+        while self._is_unfinished():
+            if not self._slots:
+                self._start()
+            for slot in self._slots:
+                block = [] if slot.call or self._fatal else self._next_block(slot)
+                if slot.call is None and (block or slot.unanswered):
+                    self._call(slot, block)
+            for slot in await self._finished_calls():
+                for response in self._responses(slot):
+                    yield response
+        if self._fatal:
+            raise ProviderError(self._fatal)
 
     def _is_unfinished(self) -> bool:
         """Whether requests are left; after a fatal error, whether some are in flight, for a while."""
@@ -230,7 +213,6 @@ class WorkerPool(Provider):
             self._notice(notice)
         for response in reply.responses:
             self._deaths_in_a_row = 0
-            slot.answered += 1
             request = slot.unanswered.pop(response.request_key)
             yield self._with_lost(response, request, self._context.in_doubt.pop(response.request_key) - 1)
         if reply.fatal is not None:
@@ -283,13 +265,14 @@ class WorkerPool(Provider):
         self._call(slot, [])
 
     def _replace(self, slot: _Slot) -> None:
-        slot.deaths += 1
+        self.deaths += 1
         self._deaths_in_a_row += 1
         if self._deaths_in_a_row > _MOST_DEATHS * self._n_workers:
             raise ProviderError(
                 f"{self._deaths_in_a_row} workers died one after another without a response; look at memory, and at"
                 " whether a worker can open the model"
             )
+        self._notice(f"a worker died and is replaced ({self.deaths} so far)")
         self._kill([slot.actor])  # Ray may have lost only the connection to it
         self._start_worker(slot)
 
@@ -303,11 +286,3 @@ class WorkerPool(Provider):
         if text not in self._shown:
             self._shown.add(text)
             self._context.notify(text)
-
-    def _report(self, *, is_last: bool = False) -> None:
-        """Reports the state of the workers, at intervals."""
-        if is_last or time.monotonic() - self._reported_at >= _STATUS_INTERVAL:
-            self._reported_at = time.monotonic()
-            lines = [WorkerStatus(number=s.number, answered=s.answered, deaths=s.deaths) for s in self._slots]
-            status = DistributedStatus(ray=self._address, workers=tuple(lines))
-            self._set_meta(WORKERS_META, status.model_dump_json())
