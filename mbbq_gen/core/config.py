@@ -20,18 +20,6 @@ from mbbq_gen.core.reasoning import parse_reasoning
 from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
 from mbbq_gen.core.text import Names, words
 
-Group = Literal[
-    "Model",
-    "Questions",
-    "Prompts",
-    "Sampling",
-    "Scoring method",
-    "Follow-up",
-    "Limits and money",
-    "Stopping",
-    "Scale",
-    "Output",
-]
 FollowUp = Literal["unread", "low"]
 """Answers that are followed up: unparsed, or parsed with low confidence."""
 Shapes = Literal["prompt", "answer", "execution"]
@@ -66,7 +54,7 @@ AbsolutePath = Annotated[
 
 
 def setting(
-    group: Group,
+    group: str,
     shapes: Shapes,
     help_text: str,
     *,

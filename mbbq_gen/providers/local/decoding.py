@@ -348,10 +348,8 @@ class StaticBatcher:
 
         is_penalised = settings.presence_penalty or settings.frequency_penalty
         is_sampled = settings.temperature > 0
-        sampling: dict[str, Any] = {"do_sample": is_sampled, "max_new_tokens": group[0].limit}
+        sampling: dict[str, Any] = {"do_sample": is_sampled, "repetition_penalty": settings.repetition_penalty}
         sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
-        if settings.repetition_penalty != 1:
-            sampling["repetition_penalty"] = settings.repetition_penalty
         if is_sampled:
             sampling |= {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k}
             sampling["min_p"] = settings.min_p or None
@@ -361,7 +359,7 @@ class StaticBatcher:
         output = self._model.generate(
             input_ids=torch.tensor(rows, device=self._model.device),
             attention_mask=torch.tensor(mask, device=self._model.device),
-            generation_config=GenerationConfig(**sampling),
+            generation_config=GenerationConfig(max_new_tokens=group[0].limit, **sampling),
             stopping_criteria=StoppingCriteriaList([stop]),
             logits_processor=LogitsProcessorList([check, penalise] if is_penalised else [check]),
         )

@@ -139,7 +139,8 @@ class TransformersProvider(Provider):
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """The chat template's variables for a reasoning effort; raises UsageError if it has none."""
-        tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
+        trusted = self._options.trust_remote_code
+        tokenizer = self.source.load("tokenizer", "AutoTokenizer", trust_remote_code=trusted)
         return template_reasoning(self.name, chat_template(tokenizer), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
