@@ -57,10 +57,6 @@ class OllamaProvider(ApiProvider):
         self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
         self._sent = {name.replace("repetition_", "repeat_"): value for name, value in self._sampling.items()}
 
-    def find_base_url(self) -> str:
-        """The base URL from the options, else that of an Ollama on this machine."""
-        return (self.options.base_url or self.address).removesuffix("/v1")
-
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
         longest = self.longest_answer(request)
