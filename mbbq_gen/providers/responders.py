@@ -139,15 +139,12 @@ def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
     return prompt.option_order.index(roles.index(named.get(choice) or "unknown"))
 
 
-Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
-
-
 @dataclass(frozen=True)
 class OracleRule:
     """An oracle's choice and the form of its answers."""
 
     summary: str
-    choice: Choice
+    choice: Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
     speech: Speech = "label"
 
 

@@ -107,7 +107,6 @@ def _check_numbers(highest: Tensor) -> None:
 
 # --- continuous batching ---------------------------------------------------------------------------------------------
 
-
 _STEP = 64
 """Tokens by which the cache grows, since each growth copies it."""
 
