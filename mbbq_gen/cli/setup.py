@@ -279,9 +279,6 @@ class Estimate(PackCommand):
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias,control\n"
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
     )
-    tokenizer: Path | None = option(
-        "Estimate", "The model's tokenizer.json, or its folder. Default: its own, if it is on this machine."
-    )
     pilot: Pilot = None
     config: EstimateSettings
 
@@ -291,7 +288,7 @@ class Estimate(PackCommand):
         from mbbq_gen.runs.resolve import resolve
 
         config = resolve(self.config, self.resources)
-        found = run_estimate(config, self.resources, tokenizer=self.tokenizer, pilot=self.pilot)
+        found = run_estimate(config, self.resources, self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 

@@ -215,25 +215,17 @@ class TokenCounter:
     count: Callable[[str], int | float]
 
 
-def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> TokenCounter:
-    """The best available token counter for a model, which may be the folder of a local model.
-
-    `tokenizer`: a `tokenizer.json`, or a folder that holds one; UsageError if it can't be read.
-    """
-    local = Path(model).expanduser() / "tokenizer.json"
-    if tokenizer is None and kind == "transformers" and local.is_file() and find_spec("tokenizers"):
-        tokenizer = local
-    if tokenizer is None:
+def token_counter(kind: str, model: str) -> TokenCounter:
+    """The tokenizer of a local model (`model` is its folder), else an estimate; UsageError if it can't be read."""
+    file = Path(model).expanduser() / "tokenizer.json"
+    if kind != "transformers" or not file.is_file() or not find_spec("tokenizers"):
         return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
-    file = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
-    if not find_spec("tokenizers"):
-        raise UsageError(f"--tokenizer {tokenizer}: needs the package tokenizers: pip install tokenizers")
     from tokenizers import Tokenizer
 
     try:
         found = Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises the bare class
-        raise UsageError(f"--tokenizer {tokenizer}: no readable tokenizer.json ({error})") from error
+        raise UsageError(f"{file}: no readable tokenizer.json ({error}); download the model again") from error
     return TokenCounter(f"counted with {file}", True, lambda text: len(found.encode(text).ids))
 
 

@@ -223,16 +223,13 @@ class CostEstimate(FrozenModel):
     notes: tuple[str, ...]
 
 
-def run_estimate(
-    config: RunConfig, where: PackPaths, *, tokenizer: Path | None = None, pilot: Path | None = None
-) -> CostEstimate:
+def run_estimate(config: RunConfig, where: PackPaths, pilot: Path | None = None) -> CostEstimate:
     """The estimate of a run with a resolved configuration.
 
-    `tokenizer`: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine. `pilot`: a
-    run whose response lengths are used; None: assumed lengths.
+    `pilot`: a run whose response lengths are used; None: assumed lengths.
     """
     provider = open_model(config, where)
-    counter, price = token_counter(provider.kind, provider.model, tokenizer), price_for(provider, config)
+    counter, price = token_counter(provider.kind, provider.model), price_for(provider, config)
     max_tokens, base_url = provider.settings.get("max_tokens"), provider.capabilities.base_url
     with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         tokens = estimate(

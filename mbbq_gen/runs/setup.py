@@ -76,7 +76,7 @@ def design_report(
     if target != "score" and len(config.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     provider = open_model(config, where)
-    counter, price = token_counter(provider.kind, provider.model, None), price_for(provider, config)
+    counter, price = token_counter(provider.kind, provider.model), price_for(provider, config)
     with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         units = list(store.sampling_units())
         store.select_only(balanced_sample(units, _COUNTED, config.seed))
