@@ -18,7 +18,6 @@ from mbbq_gen.languages.axes_pack import read_axes
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
-from mbbq_gen.providers.responders import read_synthetic_pack
 
 
 class Finding(FrozenModel):
@@ -80,7 +79,6 @@ def _prompt_faults(pack: PromptPack) -> Iterator[str]:
 _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callable[[Any], Iterable[str]]]] = {
     ("prompts", ""): (read_prompts, _prompt_faults),
     ("prompts", "axes/"): (read_axes, lambda _: ()),
-    ("prompts", "synthetic/"): (read_synthetic_pack, lambda _: ()),
     ("control_sets", ""): (read_control_set, lambda _: ()),
     ("extractors", "people/"): (
         read_people,

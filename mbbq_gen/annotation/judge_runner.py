@@ -23,7 +23,7 @@ from mbbq_gen.core.records import FrozenModel, Prompt
 from mbbq_gen.core.text import one_of
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
+from mbbq_gen.providers.prices import Price, price_of, read_prices
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.estimate import Cost, TokenEstimate, cost_estimate, estimate, hours_at, price_note
@@ -157,7 +157,6 @@ class JudgeRunner:
             answers, requests = self._requests(store, judge, selection, provider, bar.advance)
             tokens = estimate(
                 (prompt for (*_, key, _), prompt in requests if key not in known),
-                token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
                 max_tokens=max_tokens if isinstance(max_tokens, int) else None,

@@ -173,7 +173,7 @@ def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
 
 
 def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instance]:
-    """Yields the instances of a file in order: CSV, TSV, Parquet or .xlsx by its suffix, else JSON Lines.
+    """Yields the instances of a file in order: CSV, TSV or Parquet by its suffix, else JSON Lines.
 
     Args:
         field_map: a TOML file that maps the file's fields to ours; None if they have our names.

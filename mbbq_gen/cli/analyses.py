@@ -110,7 +110,7 @@ class Agreement(RunCommand):
 
     Methods are generate, loglikelihood, …; by language and split: how often both choose the same role, Cohen's kappa,
     the most frequent flips (target, non-target, unknown, unparsed), and the scores of each method with their
-    differences. Needs a run with several methods, such as `run --method both`.
+    differences. Needs a run with several methods, such as `run --method generate,loglikelihood`.
     """
 
     help_examples = "  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --json"
@@ -125,7 +125,7 @@ class Agreement(RunCommand):
         path, manifest, sampling = self.run_path, self.folder.manifest(), self.statistics.sampling()
         methods = manifest.config.method
         if len(methods) < 2:
-            raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
+            raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method generate,loglikelihood")
         frame = self.statistics.frame([path], self.resources, normalise=self.normalization)
         found = agreement.MethodAgreement(
             run=str(path),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mbbq_gen.annotation.judge_runner import JudgeSelection
 
 _JUDGE_SETTINGS = (
-    *("max_tokens", "model_args", "base_url", "rpm", "tpm", "prices", "api_key_env", "api_key_file"),
+    *("max_tokens", "model_args", "base_url", "rpm", "tpm", "prices", "api_key_env"),
     *("max_connections", "timeout", "patience", "max_cost", "max_error_rate", "cache_dir"),
 )
 """Settings of a run that also hold for a judge."""

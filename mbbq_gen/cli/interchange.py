@@ -37,7 +37,7 @@ class Import(PackCommand):
     tool: str = option(
         "Log",
         "Program that wrote LOG: lm-eval (run with --log_samples), inspect (.eval or .json), helm, lighteval "
-        "(--save-details), or csv (a table: CSV, TSV, Parquet, .xlsx, JSON or JSON Lines).",
+        "(--save-details), or csv (a table: CSV, TSV, Parquet, JSON or JSON Lines).",
         "--from",
         default=...,
     )

@@ -288,7 +288,7 @@ class Estimate(PackCommand):
         from mbbq_gen.runs.resolve import resolve
 
         config = resolve(self.config, self.resources)
-        found = run_estimate(config, self.resources, self.pilot)
+        found = run_estimate(config, self.resources, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 

@@ -57,12 +57,6 @@ def _listed(convert: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
     return BeforeValidator(lambda value: convert(words(value)) if isinstance(value, str | list | tuple) else value)
 
 
-def _methods(names: list[str]) -> tuple[str, ...]:
-    """The methods, with `both` replaced by generate and loglikelihood."""
-    both = {"both": ("generate", "loglikelihood")}
-    return tuple(dict.fromkeys(method for name in names for method in both.get(name, (name,))))
-
-
 NameList = Annotated[tuple[str, ...], _listed()]
 ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
 PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
@@ -152,9 +146,6 @@ class RunConfig(FrozenModel):
     api_key_env: str | None = setting("Model", "execution",
         "Environment variable that holds the API key. Default: the service's own, such as OPENAI_API_KEY.",
         example="MY_KEY", metavar="NAME", provider=True)
-    api_key_file: PathText | None = setting(
-        "Model", "execution", "File that holds the API key; only its owner may have access.",
-        example="key.txt", metavar="FILE", provider=True)
 
     benchmark: NameList = setting("Questions", "prompt",
         "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new "
@@ -210,8 +201,7 @@ class RunConfig(FrozenModel):
         "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
         example="en", metavar="XX")
     system_prompt: str | None = setting("Prompts", "prompt",
-        "System message: a text; `none` (not even the one that a local model's chat template has); or `default` "
-        "(what the template has). Default: `default`.",
+        "System message. Default: none; the chat template of a local model may have its own.",
         example="Answer briefly.", metavar="TEXT")
 
     sample: int | None = setting("Sampling", "prompt",
@@ -222,7 +212,7 @@ class RunConfig(FrozenModel):
         "Sampling", "prompt", "Seed of the sample and of the option orders. Not sent to the model; for that: "
         "{model_args} seed=N.", default=0, example=1, metavar="N")
 
-    method: Annotated[tuple[Method, ...], _listed(_methods)] = setting("Scoring method", "prompt",
+    method: Annotated[tuple[Method, ...], _listed()] = setting("Scoring method", "prompt",
         "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
         "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
         default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")
@@ -320,8 +310,6 @@ class RunConfig(FrozenModel):
                     else:
                         raise ConfigError(name, None, "is given with another value in {model_args}; give one")
                 given["model_args"] = rest
-            if given.get("system_prompt") in ("none", "default"):
-                given["model_args"] = {**(given.get("model_args") or {}), "system": given.pop("system_prompt")}
             data = given
         try:
             return handler(data)

@@ -138,15 +138,7 @@ def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
 
 def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
     """Every error of a validation, one line each."""
-    faults = error.errors(include_url=False)
-    return [_describe(fault, tables) for fault in faults if not _is_echo(fault, faults)]
-
-
-def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
-    """True if a list is too short only because of a wrong entry, reported separately."""
-    place = fault["loc"]
-    inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
-    return fault["type"] == "too_short" and any(inside)
+    return [_describe(fault, tables) for fault in error.errors(include_url=False)]
 
 
 def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
     JSON Lines      UTF-8, with or without a byte order mark
     .csv .tsv       the same encoding; the delimiter (comma, semicolon or tab) is inferred from the header
     .parquet        through polars
-    .xlsx           the first sheet, where openpyxl is installed
 
 Whole numbers stay numbers, NaN is None, a lone surrogate becomes U+FFFD. Depth and digits of JSON are bounded.
 """
@@ -17,13 +16,12 @@ import itertools
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
-from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
+from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.text import storable_text
 
 MEGABYTE: Final = 1 << 20
@@ -33,7 +31,6 @@ MOST_DEPTH: Final = 100
 """Maximum levels of nesting."""
 
 _PARQUET: Final = ".parquet"
-_WORKBOOK: Final = ".xlsx"
 _DELIMITERS: Final[Mapping[str, str]] = {".csv": ",;\t", ".tsv": "\t"}
 """Extension → possible delimiters."""
 _BATCH: Final = 10_000
@@ -149,7 +146,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def is_table(path: Path) -> bool:
     """True if a file is a table rather than JSON, by its extension."""
-    return path.suffix.lower() in (*_DELIMITERS, _PARQUET, _WORKBOOK)
+    return path.suffix.lower() in (*_DELIMITERS, _PARQUET)
 
 
 def table_rows(
@@ -157,18 +154,17 @@ def table_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a table by column, each with the number of its first line.
 
-    Cells of CSV, TSV and workbooks are text; those of Parquet keep their types. Files with other extensions are read as
-    CSV. UsageError if the file can't be opened; DataError for a missing or duplicate column, or a wrong row.
+    Cells of CSV and TSV are text; those of Parquet keep their types. Files with other extensions are read as CSV.
+    UsageError if the file can't be opened; DataError for a missing or duplicate column, or a wrong row.
 
     Args:
         delimiter: Of CSV and TSV; None: inferred from the header.
         required: Columns that must exist.
     """
-    kind = path.suffix.lower()
-    if kind == _PARQUET:
+    if path.suffix.lower() == _PARQUET:
         yield from _parquet_rows(path)
         return
-    cells = _workbook_cells(path) if kind == _WORKBOOK else _text_cells(path, delimiter)
+    cells = _text_cells(path, delimiter)
     row, header = next(cells, (1, []))
     if twice := [name for number, name in enumerate(header) if name and name in header[:number]]:
         raise row_error(path, row, "two columns have this name; rename or remove one", twice[0])
@@ -228,50 +224,3 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if len(rows) < _BATCH:
             return
         start += _BATCH
-
-
-def _workbook_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a workbook's first sheet that are not blank, as text."""
-    with closing(open_workbook(path)) as book:
-        width = 0
-        for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
-            cells = [cell_text(value) for value in values]
-            while len(cells) > width and not cells[-1]:
-                cells.pop()
-            if any(cells):
-                width = width or len(cells)
-                yield number, cells + [""] * (width - len(cells))
-
-
-def open_workbook(path: Path) -> Any:
-    """A workbook of openpyxl; UsageError if it can't be opened, DataError if it can't be read."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: save it as CSV, or install what reads workbooks: pip install 'mbbq-gen[xlsx]'"
-        ) from error
-    from zipfile import BadZipFile
-
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        return openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (
-        *(BadZipFile, InvalidFileException, zlib.error, EOFError, SyntaxError),  # SyntaxError: of its XML
-        *(KeyError, ValueError, TypeError),
-    ) as error:
-        raise DataError(f"{path}: not a workbook ({error}); save it as .xlsx") from error
-
-
-def cell_text(cell: object) -> str:
-    """A cell as text: `5` for 5.0, lower case for booleans, empty for None and NaN."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        return "" if math.isnan(cell) else str(int(cell)) if cell.is_integer() else str(cell)
-    return str(cell)

@@ -320,7 +320,7 @@ def _documents(source: ExportSource, scores: polars.DataFrame) -> dict[str, str]
 def without_folders(manifest: Manifest) -> Manifest:
     """The manifest with names instead of paths of files and folders."""
     named: dict[str, str | dict[str, str] | None] = {}
-    for name in ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file"):
+    for name in ("data_dir", "instances", "instances_field_map", "prices", "cache_dir"):
         path = getattr(manifest.config, name)
         if isinstance(path, dict):
             named[name] = {benchmark: Path(folder).name for benchmark, folder in path.items()}

@@ -68,7 +68,7 @@ class PromptVariant(Pack):
 
 
 class SampleAnswers(Pack):
-    """Answers in whole sentences, for the wordy oracle responders."""
+    """Answers in whole sentences, for oracles and synthetic personas."""
 
     person: tuple[Text, ...] = Field(min_length=3)
     """Answers that choose a person, with `{option}` and optionally `{label}`."""

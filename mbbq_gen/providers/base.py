@@ -210,10 +210,6 @@ class Provider(ABC):
         """Number of requests in flight, or why none is sent, for the progress line."""
         return ""
 
-    async def list_models(self) -> list[str]:
-        """The models that the service lists; raises UsageError or ProviderError if there is no list."""
-        raise UsageError(f"{self.kind}: runs on this machine; only services list their models")
-
     async def aclose(self) -> None:  # noqa: B027
         """Releases threads, connections and the model's memory."""
 

@@ -1,4 +1,4 @@
-"""Prices of models, costs of answers and token counts: the user's price file first, then genai-prices.
+"""Prices of models, costs of answers and estimated tokens: the user's price file first, then genai-prices.
 
 genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used only at the servers in
 `_SELLERS`, and only for models that it names in full (it also matches parts of names). A name without a version covers
@@ -9,7 +9,7 @@ its versions (`gpt-4o-mini` covers `gpt-4o-mini-2024-07-18`). A cost may be too 
   to its cache, that price is used for all input.
 * Prices that change with the hour: the highest of the day. A price of 0 is not used, since it also means unknown.
 * OpenRouter: only models that are sold by their makers alone. Bedrock: two regions. Vertex AI: the global address.
-* Batches: the batch price of genai-prices; if it has none, the service's discount.
+* Batches: the service's discount.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -149,25 +147,22 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     from genai_prices.types import TimeOfDateConstraint
 
     now = datetime.now(UTC)
-    usual, batch = model.get_prices(now), model.get_prices(now, {"processing": "batch"})
+    usual = model.get_prices(now)
     changing = model.prices if isinstance(model.prices, list) else []
     offers = [usual, *(each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint))]
     discount = _TABLES["batch_discounts"].get(seller)
-    read, written = ["input_mtok"] if "claude" in model.id else ["input_mtok", "cache_write_mtok"], ["output_mtok"]
-    incoming, outgoing = _highest(offers, read), _highest(offers, written)
+    read = ["input_mtok"] if "claude" in model.id else ["input_mtok", "cache_write_mtok"]
+    incoming, outgoing = _highest(offers, read), _highest(offers, ["output_mtok"])
     if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
         return None
-    batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
-    if batch != usual and discount is not None:
-        batched = [_highest([batch], keys) for keys in (read, written)]
     return Price(
         kind=kind,
         models=(model.id,),
         input=incoming,
         output=outgoing,
         cached_input=_highest(offers, ["cache_read_mtok"]),
-        batch_input=batched[0],
-        batch_output=batched[1],
+        batch_input=None if discount is None else incoming * discount,
+        batch_output=None if discount is None else outgoing * discount,
         source=f"genai-prices {__version__}",
         date=None,
     )
@@ -202,31 +197,6 @@ def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
 
 MESSAGE_TOKENS: Final = 4
 """Tokens of a message in addition to its text: its role and its end."""
-ESTIMATE_NAME: Final = "estimated from the characters, by script"
-
-
-@dataclass(frozen=True)
-class TokenCounter:
-    """Counts the tokens of a text."""
-
-    name: str
-    """Name of the counter in reports."""
-    exact: bool
-    count: Callable[[str], int | float]
-
-
-def token_counter(kind: str, model: str) -> TokenCounter:
-    """The tokenizer of a local model (`model` is its folder), else an estimate; UsageError if it can't be read."""
-    file = Path(model).expanduser() / "tokenizer.json"
-    if kind != "transformers" or not file.is_file() or not find_spec("tokenizers"):
-        return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
-    from tokenizers import Tokenizer
-
-    try:
-        found = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises the bare class
-        raise UsageError(f"{file}: no readable tokenizer.json ({error}); download the model again") from error
-    return TokenCounter(f"counted with {file}", True, lambda text: len(found.encode(text).ids))
 
 
 def estimate_tokens(text: str) -> float:

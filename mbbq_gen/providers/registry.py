@@ -6,7 +6,6 @@ Third parties add a kind by an entry point of the group `mbbq_gen.providers`: it
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_SECRET_OPTIONS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
+_SECRET_OPTIONS = frozenset({"api_key_env", "extra", "headers"})
 """Options that may hold a key by mistake: errors do not show their values."""
 _NAMED_MODELS: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
 IMPORTED = "imported"
@@ -102,21 +101,13 @@ def parse_name(name: str) -> tuple[str, str]:
     kind, colon, model = name.partition(":")
     if holds_key(name):
         raise UsageError(
-            f"model {redact_input(name)!r}: holds a key; write the name of the model, and give the key in the"
-            " environment or by --api-key-file FILE"
+            f"model {redact_input(name)!r}: holds a key; write the model's name, and give the key in the environment"
         )
     if colon and kind and model:
         return kind, model
     word = name.strip(":")
-    models = {entry.name.split(":")[1]: entry.name for entry in list_models()}
-    near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    if word in KINDS:
-        advice = f", for example {word}:{KINDS[word].model}"
-    elif near:
-        advice = f"; did you mean {models[near[0]]!r}?"
-    else:
-        advice = ", for example oracle:perfect or transformers:smollm2"
-    raise UsageError(f"model {name!r}: write it as kind:model{advice}")
+    example = f"{word}:{KINDS[word].model}" if word in KINDS else "oracle:perfect or transformers:smollm2"
+    raise UsageError(f"model {name!r}: write it as kind:model, for example {example}")
 
 
 def list_models() -> list[ModelEntry]:

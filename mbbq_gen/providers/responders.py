@@ -16,8 +16,9 @@ Of the lines whose conditions all hold, the most specific is used (`_CONDITIONS`
 prompt id selects one of them, evenly and the same one in each run.
 
 Synthetic answers show how results look. No model wrote them, and they contain no findings. The prompt id selects the
-choice by the shares in `synthetic.toml`, so that it is the same in each run; the sentences come from
-`prompts/synthetic/xx.toml`.
+choice by the shares in `synthetic.toml`, so that it is the same in each run.
+
+Oracles and personas take their sentences from the prompt packs (`answers` in `prompts/xx.toml`).
 """
 
 from __future__ import annotations
@@ -46,15 +47,19 @@ from mbbq_gen.core.records import (
     Prompt,
     Request,
     Response,
-    Role,
+    other_person,
 )
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_pack
+from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
 _YIELD_EVERY: Final = 256
 """Answers between two returns to the event loop."""
+
+
+_UNREADABLE: Final = "Hm."
+"""An answer that no extractor reads, in any language."""
 
 
 class LocalResponder(Provider):
@@ -64,6 +69,7 @@ class LocalResponder(Provider):
         """`options`: an `options_class`."""
         self.model, self._resources = model, resources or PackPaths()
         self._options: Any = options or self.options_class()
+        self._answers: dict[str, SampleAnswers] = {}
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
@@ -84,6 +90,21 @@ class LocalResponder(Provider):
     @abstractmethod
     def respond(self, request: Request) -> Response:
         """The response to a request."""
+
+    def sentence(self, request: Request, place: int, *, refuses: bool = False) -> str:
+        """A sentence in the question's language that chooses the option at a place, or declines to answer."""
+        instance, prompt = request.instance, request.prompt
+        if instance.language not in self._answers:
+            self._answers[instance.language] = read_prompts(self._resources, instance.language).answers
+        answers, option = self._answers[instance.language], instance.options[prompt.option_order[place]]
+        sentences = answers.refusal if refuses else answers.unknown if option.role == "unknown" else answers.person
+        sentence = sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
+        return fill(sentence, {"option": option.text, "label": prompt.option_labels[place]})
+
+    def sentences_digest(self) -> str:
+        """The digest of the prompt packs, for the settings of responders that use their sentences."""
+        paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
+        return stable_digest(*(f"{name}={file_digest(path)}" for name, path in paths if path))
 
 
 # --- oracles ----------------------------------------------------------------------------------------------------------
@@ -114,11 +135,9 @@ def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
     if choice == "right":
         assert instance.gold_index is not None  # an Instance always has one
         return prompt.option_order.index(instance.gold_index)
-    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
-    named = {"biased": instance.biased_role, "counter_biased": opposite.get(instance.biased_role)}
-    role = named.get(choice) or "unknown"
-    index = next(index for index, option in enumerate(instance.options) if option.role == role)
-    return prompt.option_order.index(index)
+    named = {"biased": instance.biased_role, "counter_biased": other_person(instance.biased_role)}
+    roles = [option.role for option in instance.options]
+    return prompt.option_order.index(roles.index(named.get(choice) or "unknown"))
 
 
 Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
@@ -161,7 +180,6 @@ class OracleProvider(LocalResponder):
         super().__init__(model, options, resources)
         rule = ORACLES[model]
         self._oracle, self._seed = replace(rule, speech=self._options.speech or rule.speech), self._options.seed
-        self._answers: dict[str, SampleAnswers] = {}
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
@@ -172,8 +190,7 @@ class OracleProvider(LocalResponder):
         if self._oracle.choice == "random":
             settings["seed"] = self._seed
         if self._oracle.speech != "label":
-            paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
-            settings["prompts_sha256"] = stable_digest(*(f"{name}={file_digest(path)}" for name, path in paths if path))
+            settings["prompts_sha256"] = self.sentences_digest()
         return settings
 
     def respond(self, request: Request) -> Response:
@@ -208,20 +225,12 @@ class OracleProvider(LocalResponder):
 
     def answer(self, request: Request) -> str:
         """The text of the oracle's answer."""
-        prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
-        place = self.place(request)
+        place, speech = self.place(request), self._oracle.speech
         if speech == "indirect" and not request.is_follow_up:
-            return "Hm."
+            return _UNREADABLE
         if speech in ("label", "indirect") or request.is_follow_up:
-            return prompt.option_labels[place]
-        if instance.language not in self._answers:
-            self._answers[instance.language] = read_prompts(self._resources, instance.language).answers
-        answers, option = self._answers[instance.language], instance.options[prompt.option_order[place]]
-        is_person = speech != "refusal" and option.role != "unknown"
-        sentences = answers.refusal if speech == "refusal" else answers.person if is_person else answers.unknown
-        sentence = sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
-        filling = {"option": option.text, "label": prompt.option_labels[place]}
-        return fill(sentence, filling) if is_person else sentence
+            return request.prompt.option_labels[place]
+        return self.sentence(request, place, refuses=speech == "refusal")
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
@@ -275,30 +284,6 @@ def read_script(path: Path) -> list[ScriptLine]:
     return lines
 
 
-class Script:
-    """The lines of a script, indexed by their conditions, since scripts may be as long as a benchmark."""
-
-    def __init__(self, lines: Iterable[ScriptLine]) -> None:
-        found: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
-        for line in lines:
-            shape = tuple(name for name in _CONDITIONS if getattr(line, name) is not None)
-            values = tuple(getattr(line, name) for name in shape if name != "contains")
-            found.setdefault(shape, defaultdict(list))[values].append(line)
-        self._shapes = sorted(found, key=lambda shape: [name in shape for name in _CONDITIONS], reverse=True)
-        self._lines = found
-
-    def line_for(self, request: Request) -> ScriptLine | None:
-        """The line that answers a request, or None if no line matches."""
-        actual = vars(request.prompt) | {"instance_id": request.instance.instance_id}
-        texts = [message.content for message in request.messages]
-        for shape in self._shapes:
-            lines = self._lines[shape].get(tuple(actual[name] for name in shape if name != "contains"), [])
-            fitting = [line for line in lines if line.contains is None or any(line.contains in text for text in texts)]
-            if fitting:
-                return fitting[stable_number("scripted", request.prompt.prompt_id) % len(fitting)]
-        return None
-
-
 class ScriptedProvider(LocalResponder):
     """Answers from a script; a request without a matching line gets an error."""
 
@@ -309,7 +294,16 @@ class ScriptedProvider(LocalResponder):
         """Raises DataError if the file named by `model` is invalid."""
         self._path = Path(model).expanduser()
         super().__init__(self._path.name, options, resources)
-        self._script, self._digest = Script(read_script(self._path)), file_digest(self._path)
+        found: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
+        for line in read_script(self._path):
+            names = tuple(name for name in _CONDITIONS if getattr(line, name) is not None)
+            values = tuple(getattr(line, name) for name in names if name != "contains")
+            found.setdefault(names, defaultdict(list))[values].append(line)
+        self._lines = found
+        """Names of conditions → their values → lines: scripts may be as long as a benchmark."""
+        self._specific = sorted(found, key=lambda names: [name in names for name in _CONDITIONS], reverse=True)
+        """The names of conditions, the most specific first."""
+        self._digest = file_digest(self._path)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """The path of the file."""
@@ -320,18 +314,28 @@ class ScriptedProvider(LocalResponder):
         """The file's digest."""
         return {"script_sha256": self._digest}
 
+    def line_for(self, request: Request) -> ScriptLine:
+        """The line that answers a request; an error if no line matches."""
+        actual = vars(request.prompt) | {"instance_id": request.instance.instance_id}
+        texts = [message.content for message in request.messages]
+        for names in self._specific:
+            lines = self._lines[names].get(tuple(actual[name] for name in names if name != "contains"), [])
+            fitting = [line for line in lines if line.contains is None or any(line.contains in text for text in texts)]
+            if fitting:
+                return fitting[stable_number("scripted", request.prompt.prompt_id) % len(fitting)]
+        return ScriptLine(error=f"no line of {self._path} fits")
+
     def respond(self, request: Request) -> Response:
         """The answer of the matching line."""
-        line = self._script.line_for(request) or ScriptLine(error=f"no line of {self._path} fits")
-        fields = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
-        text = fields.pop("response", None)
-        return Response(request_key=request.request_key, text=text, model=self.model, **fields)
+        line = self.line_for(request)
+        fields = {"error"} if line.error else {"reasoning", "finish_reason"}
+        answer = {"text": line.response, **line.model_dump(include=fields)}
+        return Response(request_key=request.request_key, model=self.model, **answer)
 
 
 # --- synthetic answers ------------------------------------------------------------------------------------------------
 
 
-FOLDER = "synthetic"
 _SEED = "made-up"
 """Seed of all draws; changing it changes the documented results."""
 
@@ -352,36 +356,6 @@ _TABLE = tomllib.loads(Path(__file__).with_name("synthetic.toml").read_text(enco
 PERSONALITIES: Mapping[str, Persona] = {name: Persona(**entry) for name, entry in _TABLE.items()}
 
 
-class SyntheticPack(Pack):
-    """The sentences of synthetic answers in one language."""
-
-    meta: PackInfo
-    person: tuple[Text, ...] = Field(min_length=8)
-    unknown: tuple[Text, ...] = Field(min_length=8)
-    guess: tuple[Text, ...] = Field(min_length=3)
-    adrift: tuple[Text, ...] = Field(min_length=3)
-    cut_off: tuple[Text, ...] = Field(min_length=2)
-
-    @model_validator(mode="after")
-    def _check_placeholders(self) -> Self:
-        for name, known in _PLACEHOLDERS.items():
-            for sentence in getattr(self, name):
-                found = set(placeholders(sentence))
-                if found - known or (not found and name in {"person", "guess"}):
-                    wanted = ", ".join(sorted(known)) or "none"
-                    raise ValueError(f"{name}: {sentence!r}: placeholders must be of: {wanted}")
-        return self
-
-
-_CHOSEN = {"option", "label"}
-_PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adrift": set(), "cut_off": {"question"}}
-
-
-def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
-    """The sentences of a language; raises as `read_pack` does."""
-    return read_pack(resources, "prompts", f"{FOLDER}/{language}", SyntheticPack)
-
-
 class SyntheticProvider(LocalResponder):
     """Answers by the shares of one of PERSONALITIES."""
 
@@ -392,7 +366,6 @@ class SyntheticProvider(LocalResponder):
         if model not in PERSONALITIES:
             raise UnknownNameError("synthetic persona", model, PERSONALITIES)
         super().__init__(model, options, resources)
-        self._packs: dict[str, SyntheticPack] = {}
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Marks the answers as synthetic."""
@@ -401,9 +374,7 @@ class SyntheticProvider(LocalResponder):
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
         """The digest of the sentences in all languages."""
-        found = [root / "prompts" / FOLDER for root in self._resources.roots]
-        paths = sorted(path for folder in found for path in folder.glob("*.toml"))
-        return {"words_sha256": stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))}
+        return {"prompts_sha256": self.sentences_digest()}
 
     def choice(self, request: Request) -> SyntheticChoice:
         """The persona's choice for a question."""
@@ -426,22 +397,12 @@ class SyntheticProvider(LocalResponder):
         return place_of(instance, prompt, choice)
 
     def respond(self, request: Request) -> Response:
-        """A sentence of the language's pack."""
-        choice, prompt = self.choice(request), request.prompt
-        if prompt.language not in self._packs:
-            self._packs[prompt.language] = read_synthetic_pack(self._resources, prompt.language)
-        pack, place = self._packs[prompt.language], self.place(request)
-        filling = {"question": request.instance.question}
-        kind: str = choice
-        if place is not None:
-            option = request.instance.options[prompt.option_order[place]]
-            filling = {"label": prompt.option_labels[place], "option": option.text}
-            kind = "guess" if choice == "guess" else "unknown" if option.role == "unknown" else "person"
-        sentences: Sequence[str] = getattr(pack, kind)
-        sentence = sentences[stable_number(f"{_SEED}:words", prompt.prompt_id) % len(sentences)]
-        return Response(
-            request_key=request.request_key,
-            text=fill(sentence, {name: filling[name] for name in placeholders(sentence)}),
-            finish_reason="length" if choice == "cut_off" else "stop",
-            model=self.model,
-        )
+        """A sentence, a label (`guess`), an unreadable text (`adrift`), or one that ends early (`cut_off`)."""
+        choice, place, finish = self.choice(request), self.place(request), "stop"
+        if choice == "cut_off":
+            text, finish = " ".join([request.instance.question] * 4), "length"
+        elif place is None:
+            text = _UNREADABLE
+        else:
+            text = request.prompt.option_labels[place] if choice == "guess" else self.sentence(request, place)
+        return Response(request_key=request.request_key, text=text, finish_reason=finish, model=self.model)

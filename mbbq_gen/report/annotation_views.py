@@ -96,7 +96,7 @@ def _option_number(option: int | None) -> str:
 
 
 def read_sheet(path: Path) -> Iterator[SheetRow]:
-    """The annotated rows of a filled sheet, a CSV or .xlsx file.
+    """The annotated rows of a filled sheet, a CSV file.
 
     Raises:
         UsageError: if there is no such file.

@@ -85,7 +85,7 @@ def _in_and_out(tokens: TokenEstimate | CostReport) -> str:
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | None) -> Iterator[str]:
     """Tokens, price and duration of a planned run."""
-    yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
+    yield f"tokens in   {_tokens(tokens.input_tokens)} (estimated from the characters, by script)"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
     yield f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})"
     if cost is not None:

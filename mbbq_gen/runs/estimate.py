@@ -23,7 +23,7 @@ from mbbq_gen.core.reasoning import expected_tokens
 from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter, price_of, read_prices, token_counter
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, estimate_tokens, price_of, read_prices
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
@@ -72,9 +72,6 @@ class TokenEstimate(FrozenModel):
     output_tokens: int
     most_output_tokens: int | None
     """If every response had the maximum length; None if no limit is known."""
-    tokenizer: str
-    exact: bool
-    """Whether this is the model's own tokenizer."""
     outputs: EstimateSource
     """Source of the length of responses."""
     groups: tuple[GroupEstimate, ...]
@@ -101,7 +98,6 @@ class _Group:
 
 def estimate(
     prompts: Iterable[Prompt],
-    counter: TokenCounter,
     kinds: Mapping[str, VariantKind],
     measured: Mapping[str, float] | None = None,
     *,
@@ -149,7 +145,7 @@ def estimate(
             written = most = 1.0 if method == "first-token-logprobs" else 0.0
         most_output += group.requests * most
         characters = sum(len(text) for _, text in group.sample) or 1
-        tokens = sum(counter.count(text) for _, text in group.sample) * group.characters / characters
+        tokens = sum(estimate_tokens(text) for _, text in group.sample) * group.characters / characters
         parts.append(
             GroupEstimate(
                 language=language,
@@ -168,8 +164,6 @@ def estimate(
         input_tokens=sum(part.input_tokens for part in parts),
         output_tokens=sum(part.output_tokens for part in parts),
         most_output_tokens=None if max_tokens is None else round(most_output),
-        tokenizer=counter.name,
-        exact=counter.exact,
         outputs="measured" if is_measured else "assumed",
         groups=tuple(parts),
     )
@@ -223,17 +217,17 @@ class CostEstimate(FrozenModel):
     notes: tuple[str, ...]
 
 
-def run_estimate(config: RunConfig, where: PackPaths, pilot: Path | None = None) -> CostEstimate:
+def run_estimate(config: RunConfig, where: PackPaths, *, pilot: Path | None = None) -> CostEstimate:
     """The estimate of a run with a resolved configuration.
 
     `pilot`: a run whose response lengths are used; None: assumed lengths.
     """
     provider = open_model(config, where)
-    counter, price = token_counter(provider.kind, provider.model), price_for(provider, config)
+    price = price_for(provider, config)
     max_tokens, base_url = provider.settings.get("max_tokens"), provider.capabilities.base_url
     with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         tokens = estimate(
-            *(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured),
+            *(prompt_plan.prompts(store), prompt_plan.kinds, measured),
             max_tokens=max_tokens if isinstance(max_tokens, int) else None,
             reasoning_tokens={effort: provider.reasoning_settings(effort).room for effort in config.reasoning_effort},
         )
@@ -290,8 +284,7 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
     yield price_note(settings.model, price, base_url)
     if price is not None and (price.batch_input is None or price.batch_output is None):
         yield "the price of batches is not known, or there are none"
-    if not tokens.exact:
-        yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"
+    yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"
     if tokens.outputs == "assumed":
         yield (
             "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"

@@ -17,7 +17,6 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.api.openai import OpenAIProvider
-from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.estimate import cost_estimate, estimate, planned_in_store, price_for
 from mbbq_gen.runs.resolve import open_model
@@ -76,11 +75,11 @@ def design_report(
     if target != "score" and len(config.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     provider = open_model(config, where)
-    counter, price = token_counter(provider.kind, provider.model), price_for(provider, config)
+    price = price_for(provider, config)
     with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         units = list(store.sampling_units())
         store.select_only(balanced_sample(units, _COUNTED, config.seed))
-        tokens = estimate(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured)
+        tokens = estimate(prompt_plan.prompts(store), prompt_plan.kinds, measured)
     read, written = tokens.input_tokens / tokens.requests, tokens.output_tokens / tokens.requests
     cost = cost_estimate(price, read, written)
     mean_price = Price(online=cost and cost.online, batch=cost and cost.batch)

@@ -16,7 +16,7 @@ from mbbq_gen.core.config import RunConfig, help_of
 from mbbq_gen.core.errors import FILE, ConfigError, PackError, UsageError
 from mbbq_gen.languages.packs import read_toml
 
-_PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file")
+_PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir")
 _TABLES: Final = ("model", "benchmark")
 _BENCHMARK_ONLY: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 

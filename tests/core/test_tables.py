@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import openpyxl
 import pytest
 
 from mbbq_gen.core.errors import DataError, PackError, UsageError
@@ -28,17 +27,6 @@ def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: 
     path.write_bytes(text.encode(encoding))
     expected = [(2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}), (4, {"id": "2", "the, answer; here": "b"})]
     assert list(table_rows(path)) == expected
-
-
-def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
-    path, book = tmp_path / "rows.xlsx", openpyxl.Workbook()
-    for cells in (["id", "text", None], [7.0, "é", None], [None, None, None], [8, True, None]):
-        book.worksheets[0].append(cells)
-    book.save(path)
-    assert list(table_rows(path)) == [(2, {"id": "7", "text": "é"}), (4, {"id": "8", "text": "true"})]
-    path.write_bytes(b"no workbook")
-    with pytest.raises(DataError, match=r"rows\.xlsx: not a workbook"):
-        list(table_rows(path))
 
 
 @pytest.mark.parametrize(

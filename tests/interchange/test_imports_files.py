@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import polars as pl
 import pytest
 
@@ -42,19 +41,14 @@ def write_table(path: Path, rows: list[dict[str, Any]], kind: str) -> Path:
         path.write_text(json.dumps(rows if how == "list" else {str(n): row for n, row in enumerate(rows)}), "utf-8")
     elif ending == "parquet":
         pl.DataFrame(rows).write_parquet(path)
-    elif ending == "csv":
-        path.write_text(pl.DataFrame(rows).write_csv(separator=how), encoding="utf-8-sig")
     else:
-        book = openpyxl.Workbook()
-        for cells in (list(rows[0]), *(list(row.values()) for row in rows)):
-            book.worksheets[0].append(cells)
-        book.save(path)
+        path.write_text(pl.DataFrame(rows).write_csv(separator=how), encoding="utf-8-sig")
     return path
 
 
 @pytest.mark.parametrize(
     "kind",
-    ["jsonl:utf-8-sig", "json:list", "json:object", "parquet", "csv:;", "csv:,", "csv:\t", "xlsx"],
+    ["jsonl:utf-8-sig", "json:list", "json:object", "parquet", "csv:;", "csv:,", "csv:\t"],
 )
 def test_a_table_of_any_kind(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: list[Instance], kind: str

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,30 +70,14 @@ def test_a_key_does_not_show_itself() -> None:
 def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIRST", raising=False)
     monkeypatch.setenv("SECOND", f" {KEY}\n")
-    found = known(find_key(("FIRST", "SECOND"), None, None))
+    found = known(find_key(("FIRST", "SECOND"), None))
     assert (found.value, found.origin) == (KEY, "SECOND")
-    assert find_key(("FIRST",), None, None) is None
+    assert find_key(("FIRST",), None) is None
     with pytest.raises(UsageError, match="--api-key-env FIRST: this environment variable is not set"):
-        find_key((), "FIRST", None)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-def test_a_key_file_must_be_private(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text(KEY + "\n", encoding="utf-8")
-    path.chmod(0o644)
-    with pytest.raises(UsageError, match=f"other users can read it; run: chmod 600 {path}"):
-        find_key((), None, str(path))
-    path.chmod(0o600)
-    found = known(find_key((), None, str(path)))
-    assert found.value == KEY
-    path.write_text("two words", encoding="utf-8")
+        find_key((), "FIRST")
+    monkeypatch.setenv("FIRST", "two words")
     with pytest.raises(UsageError, match="must contain only the key"):
-        find_key((), None, str(path))
-    with pytest.raises(UsageError, match="No such file"):
-        find_key((), None, str(tmp_path / "nothing"))
-    with pytest.raises(UsageError, match="one of them"):
-        find_key((), "X", str(path))
+        find_key((), "FIRST")
 
 
 # --- the table of failures: what each means, when to come back, and why a text ends ---------------------------------

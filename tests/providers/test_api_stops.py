@@ -78,12 +78,8 @@ def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_key_is_in_what_a_run_leaves(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, run_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, run_path: Path, kind: str
 ) -> None:
-    key_file = tmp_path.parent / f"{tmp_path.name}-key"
-    key_file.write_text(KEY, encoding="utf-8")
-    key_file.chmod(0o600)
-    monkeypatch.delenv(VARIABLES[kind])
     refused = ["max_tokens"] if kind == "openai" else []  # it has another name there; elsewhere the run would stop
     scenario = {
         "access": {"key": KEY, "refused_parameters": refused},
@@ -93,8 +89,7 @@ def test_no_key_is_in_what_a_run_leaves(
     }
     batch = ["--batch"] if kind in ("openai", "anthropic") else []
     with fake_server(scenario, run=run_path) as server:
-        options = [*asked(kind, server.root, tmp_path), "--api-key-file"]
-        options += [str(key_file), "--cache-dir", str(tmp_path / "c")]
+        options = [*asked(kind, server.root, tmp_path), "--cache-dir", str(tmp_path / "c")]
         run_command_line(["run", str(run_path), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
         if batch:
             assert run_command_line(["batch", "collect", str(run_path), "--wait", "--every", "1", "--json"]) == 0

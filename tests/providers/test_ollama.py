@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from tests.support.api import Heard, ask, provider, requests, spoken
-from tests.support.cases import cases, read_data
+from tests.support.cases import read_data
 
 SHOWN = {
     "details": {"quantization_level": "Q4_K_M", "parameter_size": "3.2B", "family": "llama"},
@@ -72,10 +72,6 @@ def test_reasoning(level: str, think: bool | str) -> None:
         asked.reasoning_settings("512")
 
 
-@pytest.mark.parametrize(("said", "base_url"), cases("providers/ollama", "address"))
-def test_address(monkeypatch: pytest.MonkeyPatch, said: str | None, base_url: str) -> None:
-    monkeypatch.delenv("OLLAMA_HOST", raising=False)
-    if said is not None:
-        monkeypatch.setenv("OLLAMA_HOST", said)
-    assert provider("ollama:m").base_url == base_url
+def test_address() -> None:
+    assert provider("ollama:m").base_url == "http://127.0.0.1:11434"
     assert provider("ollama:m", base_url="http://h:1/v1").base_url == "http://h:1"

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Usage
-from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices, token_counter
+from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices
 from tests.support.cases import cases, known
 
 OWN = """
@@ -105,31 +104,6 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, problem: str) -> No
     assert line.startswith(f"{path}: ")
     assert problem in line
     assert "\n" not in line
-
-
-def write_tokenizer(folder: Path) -> Path:
-    tokenizers = pytest.importorskip("tokenizers")
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    path = folder / "tokenizer.json"
-    made.save(str(path))
-    return path
-
-
-def test_a_tokenizer_file_counts(tmp_path: Path) -> None:
-    write_tokenizer(tmp_path)
-    counter = token_counter("transformers", str(tmp_path))
-    assert counter.exact
-    assert counter.count("four words stand here") == 4
-
-
-def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
-    pytest.importorskip("tokenizers")
-    wrong = tmp_path / "tokenizer.json"
-    wrong.write_text(json.dumps({"not": "one"}), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"tokenizer\.json: no readable tokenizer\.json") as found:
-        token_counter("transformers", str(tmp_path))
-    assert "\n" not in str(found.value)
 
 
 def test_what_is_not_known_has_no_cost() -> None:

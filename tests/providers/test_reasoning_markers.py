@@ -7,21 +7,12 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
-from mbbq_gen.providers.local.chat_format import ReasoningMarkers, template_markers
+from mbbq_gen.providers.local.chat_format import ReasoningMarkers
 
 HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>"]
-OWN_TEMPLATE = (
-    "{% for m in messages %}<s>{{ m.role }}\n"
-    "{% if m.reasoning_content %}«muse»{{ m.reasoning_content }}«said»{% endif %}{{ m.content }}{% endfor %}"
-    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
-)
-OPEN_TEMPLATE = (
-    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant: <think>\n{% endif %}"
-)
 
 
-def tokenizer(special: list[str], plain: Sequence[str] = (), template: str | None = None) -> Any:
+def tokenizer(special: list[str], plain: Sequence[str] = ()) -> Any:
     """One token a character, with markers as special tokens and as ordinary added ones."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -32,9 +23,7 @@ def tokenizer(special: list[str], plain: Sequence[str] = (), template: str | Non
     core.decoder = decoders.Fuse()
     core.add_special_tokens([AddedToken(token, special=True) for token in ["<s>", "</s>", *special]])
     core.add_tokens([AddedToken(token, special=False) for token in plain])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="�", chat_template=template
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="�")
 
 
 def split(made: Any, completion: str, prompt: str = "Who?") -> tuple[str, str | None]:
@@ -58,7 +47,6 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {
         "B",
         "Is it A?assistant",
     ),
-    "of the template alone": ({"special": ["«muse»", "«said»"], "template": OWN_TEMPLATE}, "«muse»A«said»B", "B", "A"),
     "no reasoning": ({"special": ["[THINK]", "[/THINK]"]}, "B</s>", "B", None),
     "other special tokens are dropped": ({"special": ["<|turn|>"]}, "<|turn|>B", "B", None),
 }
@@ -74,9 +62,3 @@ def test_reasoning_is_parted_from_the_answer(case: str) -> None:
 def test_the_prompt_may_open_the_reasoning(completion: str, expected: tuple[str, str]) -> None:
     assert split(tokenizer([]), completion, prompt="assistant: <think>\n") == expected
     assert split(tokenizer([]), "B", prompt="assistant: <think>\n\n</think>\n\n") == ("B", None)
-
-
-def test_markers_are_read_from_the_chat_template() -> None:
-    assert template_markers(tokenizer([], template=OWN_TEMPLATE)) == [("«muse»", "«said»")]
-    assert template_markers(tokenizer([], template=OPEN_TEMPLATE)) == []
-    assert template_markers(tokenizer([], template="{{ raise_exception('no') }}")) == []

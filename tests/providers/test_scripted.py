@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.providers.responders import Script, ScriptedProvider, read_script
-from tests.support.cases import cases, known
+from mbbq_gen.providers.responders import ScriptedProvider, read_script
+from tests.support.cases import cases
 from tests.support.providers import answers, make_instance, make_request
 
 
 @pytest.fixture
-def script(data: Path) -> Script:
-    return Script(read_script(data / "providers" / "answers.jsonl"))
+def script(data: Path) -> ScriptedProvider:
+    return ScriptedProvider(data / "providers" / "answers.jsonl")
 
 
 @pytest.mark.parametrize(
     ("request_fields", "instance_fields", "expected"), cases("providers/scripted", "the_most_specific_line_answers")
 )
 def test_the_most_specific_line_answers(
-    script: Script, request_fields: dict[str, str], instance_fields: dict[str, str], expected: str
+    script: ScriptedProvider, request_fields: dict[str, str], instance_fields: dict[str, str], expected: str
 ) -> None:
     line = script.line_for(make_request(make_instance(**instance_fields), **request_fields))  # type: ignore[arg-type]
-    assert known(line).response == expected
+    assert line.response == expected
 
 
 def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.responders import OracleProvider
@@ -17,7 +16,6 @@ from mbbq_gen.runs.executor import TruncationMonitor
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
 from tests.support.cases import cases, known
-from tests.support.providers import make_request
 from tests.support.scoring import expected_scores
 from tests.support.servers import SERVERS, ServerCase, serving
 
@@ -97,24 +95,6 @@ def test_what_a_server_ignores_is_not_sent_and_not_claimed(case: ServerCase) -> 
             with pytest.raises(ProviderError, match=name):
                 ask(asked, requests(1), [])
             assert [heard.path for heard in server.heard if heard.method == "POST"] == []
-
-
-def of_sizes(count: int) -> list[Request]:
-    return [
-        make_request(prompt_id=f"p{n}", text="word " * (80 + 320 * n)).model_copy(update={"request_key": f"{n:064d}"})
-        for n in range(count)
-    ]
-
-
-@of("cut")
-def test_prompts_that_are_cut_stop_the_run_with_advice(case: ServerCase) -> None:
-    entry = next(entry for entry in known_servers() if entry.name == case.name)
-    with serving(case, lambda _: "A") as server:
-        asked = provider(f"openai:{case.model}", base_url=f"{server.root}/v1")
-        with pytest.raises(ProviderError, match="prompt_cut") as caught:
-            ask(asked, of_sizes(150), [])
-        assert sum(heard.method == "POST" for heard in server.heard) < 100
-    assert entry.context in str(caught.value)
 
 
 @of("too_long")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.providers.http.servers import PromptCutDetector, known_servers, recognise_server
+from mbbq_gen.providers.http.servers import known_servers, recognise_server
 from tests.support.api import Heard, answer, ask, provider, requests, spoken
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -74,20 +74,3 @@ def test_users_settings_come_first(name: str, options: dict[str, Any], sent: dic
         body = json.loads(server.heard[-1].body)
     assert {field: body.get(field) for field in sent} == sent
     assert options.get("sampling") != "server" or "top_p" not in body
-
-
-@pytest.mark.parametrize(
-    ("prompts", "cut_at"),
-    [
-        ([("en", 400, 100), ("en", 800, 200), ("en", 4000, 1000)], None),
-        ([("en", 400, 100), ("en", 9000, 512), ("en", 9000, 511), ("en", 9000, 510), ("en", 9000, 509)], 509),
-        ([("hi", 900, 300), ("en", 1500, 300), ("en", 1600, 320)], None),
-        ([("en", 400, None), ("en", 9000, None)], None),
-        ([("en", 400 * n, 9) for n in range(1, 9)], None),
-    ],
-)
-def test_prompts_that_are_cut_are_found(prompts: list[Any], cut_at: int | None) -> None:
-    detector = PromptCutDetector()
-    found = [detector.add(*prompt) for prompt in prompts]
-    assert found[-1] == cut_at
-    assert set(found[:-1]) == {None}

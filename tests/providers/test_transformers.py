@@ -76,12 +76,6 @@ def test_sampling_is_repeatable_and_moved_by_its_seed(folder: Path) -> None:
     assert texts(provider(folder, temperature=1.0, seed=1), questions()) != first
 
 
-def test_the_system_prompt_is_a_setting_and_shapes_the_text(folder: Path) -> None:
-    asked = [provider(folder, system=system) for system in ("default", "none", "be quick")]
-    assert len({json.dumps(one.settings) for one in asked}) == 3
-    assert len({tuple(texts(one, questions()).values()) for one in asked}) == 3
-
-
 def test_in_float32_the_batch_is_a_fact_and_in_bfloat16_a_setting(folder: Path) -> None:
     exact, coarse = (
         [provider(folder, dtype=dtype, batch_size=size) for size in (1, 8)] for dtype in ("float32", "bfloat16")

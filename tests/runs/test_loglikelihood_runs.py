@@ -195,7 +195,7 @@ def test_oracles_on_published_data(
 
 
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, capsys: Capture) -> None:
-    folder = ask(tmp_path / "run", "--method", "both")
+    folder = ask(tmp_path / "run", "--method", "generate,loglikelihood")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     (key,) = column(folder, "SELECT request_key FROM option_scores LIMIT 1")
     change(folder, *(f"DELETE FROM {table} WHERE request_key = '{key}'" for table in ("responses", "option_scores")))

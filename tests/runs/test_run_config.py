@@ -90,7 +90,7 @@ def given_for(name: str, place: Path) -> dict[str, Any]:
     if name == "max_cost":
         server = (place / "server").read_text(encoding="utf-8")
         given |= {"model": "openai:fake", "base_url": server, "prices": str(place / "prices.toml")}
-    if name in {"prices", "cache_dir", "api_key_file"}:  # relative to the file in a study
+    if name in {"prices", "cache_dir"}:  # relative to the file in a study
         value = str(place / value)
     return {**given, name: value}
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from mbbq_gen.providers.prices import MESSAGE_TOKENS, token_counter
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, estimate_tokens
 from tests.support.api import Heard, spoken
 
 VAGUE = "Hm."
@@ -41,7 +41,7 @@ def dialogue(
         first: the answer to a first turn.
         fault: the status of all follow-ups; None: they are answered.
     """
-    found, counter = Dialogue(), token_counter("openai", "fake")  # as `estimate` counts
+    found = Dialogue()
 
     def answer(heard: Heard) -> tuple[int, dict[str, str], bytes]:
         body = json.loads(heard.body)
@@ -54,8 +54,8 @@ def dialogue(
             if fault is not None:
                 return fault, {}, b'{"error": {"message": "no second turn"}}'
         text = (reply if isinstance(reply, str) else reply(question)) if is_second else first(question)
-        read = sum(counter.count(turn["content"]) for turn in turns) + MESSAGE_TOKENS * (len(turns) + 1)
-        usage = {"prompt_tokens": round(read), "completion_tokens": max(1, round(counter.count(text)))}
+        read = sum(estimate_tokens(turn["content"]) for turn in turns) + MESSAGE_TOKENS * (len(turns) + 1)
+        usage = {"prompt_tokens": round(read), "completion_tokens": max(1, round(estimate_tokens(text)))}
         found.input_tokens += usage["prompt_tokens"]
         found.output_tokens += usage["completion_tokens"]
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

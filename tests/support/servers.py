@@ -6,7 +6,6 @@ reasoning the field of a message with the reasoning trace; none: the server has 
 ignores   fields of a request that are ignored without an error
 refused   a field that is refused: its name, and the status and body of the reply; `given`: only users send it
 too_long  the reply to a prompt that is longer than the context
-cut       tokens to which longer prompts are cut, with status 200
 loading   the reply while the model is loaded
 """
 
@@ -48,7 +47,6 @@ class ServerCase(FrozenModel):
     ignores: tuple[str, ...] = ()
     refused: Reply | None = None
     too_long: Reply | None = None
-    cut: int | None = None
     loading: Reply | None = None
 
 
@@ -82,9 +80,8 @@ def serving(
 
 def _completion(case: ServerCase, body: Mapping[str, Any], text: str, finish: str) -> dict[str, Any]:
     """A chat completion; a token is four characters."""
-    tokens = sum(len(message["content"]) for message in body["messages"]) // 4
+    read = sum(len(message["content"]) for message in body["messages"]) // 4
     message = {"role": "assistant", "content": text, **({case.reasoning: "Hm."} if case.reasoning else {})}
-    read = min(tokens, case.cut or tokens)
     usage = {"prompt_tokens": read, "completion_tokens": 5, "total_tokens": read + 5}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     return {"id": "c", "object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage}

@@ -26,7 +26,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.benchmarks.own_file import is_empty, look_up
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_value, lines_of, table_rows
+from mbbq_gen.core.tables import UnreadableError, is_table, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
@@ -73,7 +73,7 @@ class ColumnMap(Pack):
 
 def open_table(path: Path, field_map: Path | None) -> Source:
     """The rows of a table or JSON Lines; UsageError for a missing file, PackError for a wrong map."""
-    log.require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
+    log.require_file(path, "a CSV, TSV, Parquet or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
     log.require_file(field_map, "the TOML file that maps the columns")
@@ -141,7 +141,8 @@ class _Reader:
     def _text(self, row: Mapping[str, Any], name: str, *, keep_empty: bool = False) -> str | None:
         """A field as text; None if it is empty."""
         value = self._value(row, name)
-        value = cell_text(value) if isinstance(value, int | float) else value
+        if isinstance(value, int | float):
+            value = str(value).lower().removesuffix(".0")
         found = log.text({(named := str(self._map.fields.get(name, name))): value}, named)
         return found if found or keep_empty else None
 

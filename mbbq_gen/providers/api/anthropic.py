@@ -46,7 +46,6 @@ class AnthropicProvider(ApiProvider):
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
-    models_path = "/v1/models"
     base_url_form = "--base-url, which has no version at its end"
     no_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
     options: AnthropicOptions

@@ -40,7 +40,6 @@ class BedrockProvider(ApiProvider):
     kind = "bedrock"
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
-    models_path = ""
     settings_field = "inferenceConfig"
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
@@ -135,7 +134,3 @@ class BedrockProvider(ApiProvider):
             content_filter=payload.get("trace") if finish == "content_filter" else None,
             request_id=headers.get("x-amzn-requestid"),
         )
-
-    async def list_models(self) -> list[str]:
-        """Raises UsageError, since another service of AWS lists the models."""
-        raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")

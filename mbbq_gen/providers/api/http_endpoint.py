@@ -110,8 +110,7 @@ class HttpProvider(ApiProvider):
 
     kind = "http"
     options_class = HttpOptions
-    path = models_path = ""
-    is_own_server = True
+    path = ""
 
     def __init__(self, model: str, options: HttpOptions) -> None:
         """`model`: path of the file; raises DataError if the file is invalid."""

@@ -73,8 +73,6 @@ class ServerScorer:
         self._model, self._post, self._sampling = model, post, sampling
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
-        self.merged = 0
-        """Number of questions whose answers begin within a token of the prompt."""
 
     def __contains__(self, request_key: str) -> bool:
         """Whether a request is prepared and its reply not read yet."""
@@ -153,7 +151,6 @@ class ServerScorer:
         except (*_SHAPE_ERRORS, AttributeError) as error:
             raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
         del self._questions[request_key]
-        self.merged += conditional.merged
         prior = prompt.unconditional_prompt
         for text, one in unconditional.items():
             self._unconditional[prior, text] = sums[*one.prompt, *one.answers[0]]

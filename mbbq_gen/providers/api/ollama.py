@@ -2,12 +2,11 @@
 
 Ollama's OpenAI-compatible API has no context length and no repetition penalty, and truncates longer prompts without an
 error. Here the context fits the longest prompt so far plus the answer, and sampling is neutral.
-Base URL: --base-url, OLLAMA_HOST, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
+Base URL: --base-url, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,14 +14,13 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response, Usage
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address
+from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, text_of, text_or_none, value_at
 from mbbq_gen.providers.http.servers import storable_facts
 
-_PORT: Final = 11434
 _REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
 """Our sampling option → Ollama's name."""
 _LEAST_CONTEXT: Final = 4096
@@ -46,9 +44,7 @@ class OllamaProvider(ApiProvider):
     options_class = OllamaOptions
     address = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
-    models_path = "/api/tags"
     path = "/api/chat"
-    context_advice = "give a larger --model-arg num_ctx=N"
     base_url_form = "--base-url, which has no version at its end"
     options: OllamaOptions
 
@@ -64,17 +60,8 @@ class OllamaProvider(ApiProvider):
         self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
 
     def find_base_url(self) -> str:
-        """The base URL from --base-url or OLLAMA_HOST, whose scheme and port are optional; 0.0.0.0 is this machine."""
-        named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
-        if self.options.base_url or not named:
-            return (self.options.base_url or self.address).removesuffix("/v1")
-        scheme, _, rest = named.rpartition("://")
-        host, colon, port = rest.rpartition(":")
-        if not (colon and port.isdigit()):
-            host, port = rest, "443" if scheme == "https" else str(_PORT)
-        host = "127.0.0.1" if host in ("", "0.0.0.0") else host
-        found = checked_address(f"{scheme or 'http'}://{host}:{port}", "OLLAMA_HOST")
-        return str(found).removesuffix("/v1")
+        """The base URL from the options, else that of an Ollama on this machine."""
+        return (self.options.base_url or self.address).removesuffix("/v1")
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""

@@ -29,7 +29,7 @@ from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import CloudToken
-from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, finish_reason
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, finish_reason, service_error
 from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,
@@ -173,7 +173,6 @@ class OpenAIProvider(ApiProvider):
         if self.is_own_server and not server.is_probed:
             await server.recognise(self._probe)
             self.learned.optional |= server.optional
-            self.context_advice = server.entry.context
             if ignored := [name for name in server.entry.ignored if name in self.options.given_sampling]:
                 raise ProviderError(
                     f"{self.name}: {server.entry.name} does not take {ignored[0]}; leave --model-arg"
@@ -215,9 +214,20 @@ class OpenAIProvider(ApiProvider):
         return error_payload(reply) if 200 <= reply.status < 300 else None
 
     async def list_models(self) -> list[str]:
-        """As `ApiService`; the server is recognised first, so that its base URL needs no /v1."""
+        """The models that the server lists, after it is recognised; raises ProviderError if there is no list."""
         await self.prepare()
-        return await super().list_models()
+        try:
+            listed = (await self.call("GET", "/models", repeat=False)).json()
+            entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
+            if isinstance(entries, list):
+                names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
+                return [name.removeprefix("models/") for name in names if name]
+            why = service_error(200, listed).text
+        except (RejectedError, TransientError) as error:
+            why = str(error)
+        raise ProviderError(
+            f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
+        )
 
     @property
     def unpinned(self) -> str | None:
@@ -260,8 +270,6 @@ class OpenAIProvider(ApiProvider):
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if self._scorer is not None:
             info["scoring_used"] = "prompt_logprobs"
-            if self._scorer.merged:
-                info["questions_with_merged_tokens"] = self._scorer.merged
         if not self._server.is_probed:
             return info
         served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)

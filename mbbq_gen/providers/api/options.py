@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from pydantic import Field, JsonValue, field_validator
 
@@ -58,15 +58,11 @@ class RemoteOptions(ProviderOptions):
     top_p: float | None = Field(
         default=None, gt=0.0, le=1.0, description="nucleus sampling: share of the likeliest tokens"
     )
-    system: Literal["default", "none"] = Field(
-        default="default", description="both: only the run's own system message is sent"
-    )
     extra: JsonTable = Field(default_factory=dict, description='more fields of the request body, such as {"top_k": 1}')
     base_url: str | None = Field(default=None, description="address of another server of this kind")
     api_key_env: str | None = Field(
         default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key"
     )
-    api_key_file: str | None = Field(default=None, description="file with the key; only its owner may have access")
     max_connections: int = Field(default=64, ge=1, le=4096, description="maximum concurrent requests")
     rpm: int | None = Field(default=None, ge=1, description="maximum requests per minute")
     tpm: int | None = Field(default=None, ge=1, description="maximum tokens per minute, input and output")
@@ -81,7 +77,7 @@ class RemoteOptions(ProviderOptions):
     )
 
     may_change: ClassVar[frozenset[str]] = frozenset(
-        {"api_key_env", "api_key_file", "max_connections", "rpm", "tpm", "attempts", "timeout", "patience"}
+        {"api_key_env", "max_connections", "rpm", "tpm", "attempts", "timeout", "patience"}
     )
 
     @field_validator("temperature", "top_p", mode="before")
@@ -110,7 +106,7 @@ class RemoteOptions(ProviderOptions):
         secret = _SECRET_NAME.search(text)
         if secret is not None or holds_key(text):
             name = "a key" if secret is None else repr(secret[1])
-            raise ValueError(f"holds {name}: leave keys out; they come from the environment or a key file")
+            raise ValueError(f"holds {name}: leave keys out; they come from the environment")
         return value
 
     @field_validator("base_url")
@@ -123,7 +119,7 @@ def _plain_address(address: str) -> str:
     if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
         raise ValueError("write it as http://… or https://…")
     if "@" in address or "?" in address or holds_key(address):
-        raise ValueError("leave out passwords and queries; keys come from the environment or a key file")
+        raise ValueError("leave out passwords and queries; keys come from the environment")
     return address.rstrip("/")
 
 

@@ -47,7 +47,6 @@ from mbbq_gen.providers.http.rate_limits import (
 )
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, value_at
 from mbbq_gen.providers.http.scheduler import ParametersChangedError, Scheduler
-from mbbq_gen.providers.http.servers import PromptCutDetector
 
 _REASONING_NAMES: Final = frozenset(
     {"reasoning", "reasoning_effort", "thinking", "output_config", "thinkingConfig", "chat_template_kwargs"}
@@ -69,10 +68,6 @@ class ApiProvider(ApiService):
     """Whether servers of this kind use different names for it."""
     settings_field: ClassVar[str] = ""
     """The field of a body that holds the parameters; empty: the body itself."""
-    context_advice: str = "set a longer context at the server"
-    """Advice in the error about truncated prompts."""
-    is_own_server: bool = False
-    """Whether it is the user's own server, which may truncate prompts without an error."""
 
     def __init__(self, model: str, options: Any) -> None:
         """As `ApiService`."""
@@ -83,7 +78,6 @@ class ApiProvider(ApiService):
         self.own_settings: dict[str, JsonValue] = {}
         """Settings in addition to `setting_names`."""
         self._served: set[str] = set()
-        self._truncation = PromptCutDetector()
         self._limiter: RateLimiter | None = None
 
     @abstractmethod
@@ -239,8 +233,6 @@ class ApiProvider(ApiService):
         most = None if usage.input_tokens and usage.output_tokens else max_usage(body, self.length_names)
         if most is not None and (missing := unmetered_usage(response, most)):
             response = response.model_copy(update={"unmetered_usage": missing})
-        if self.is_own_server:
-            self._check_truncation(request, response)
         self.note_response(response)
         return response
 
@@ -324,18 +316,6 @@ class ApiProvider(ApiService):
             return f"--model-arg {name}=none leaves it to the service"
         option = "--system-prompt" if name == "system" else f"--model-arg {name}"
         return f"leave {option} out, or give another value"
-
-    def _check_truncation(self, request: Request, response: Response) -> None:
-        """Raises ProviderError if the server truncates prompts."""
-        prompt = request.prompt
-        if prompt.method.endswith("loglikelihood"):
-            return
-        size = sum([len(message.content.encode()) for message in request.messages])
-        if tokens := self._truncation.add(prompt.language, size, response.usage.input_tokens):
-            raise ProviderError(
-                f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
-                f" not see the whole question; {self.context_advice}, and start a new run folder"
-            )
 
     def note_response(self, response: Response) -> None:
         """Records the model of an answer, and notifies the user once of answers without text."""

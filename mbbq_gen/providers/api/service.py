@@ -28,9 +28,8 @@ from mbbq_gen.providers.http.errors import (
     classify_error,
     is_page,
     rule_for,
-    service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ class ApiService(Provider):
     """Environment variable with another base URL."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
-    models_path: str = "/models"
-    """Empty if the service does not list its models."""
     query: str = ""
     """Query of every URL, such as `?api-version=2024-10-21`."""
     cloud: CloudToken | None = None
@@ -78,7 +75,7 @@ class ApiService(Provider):
         self.base_url = self.find_base_url()
         self.needs_key = self.base_url == self.address
         """Whether the server requires a key."""
-        self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
+        self.secret = find_key(self.key_variables, options.api_key_env)
         key = self.secret
         if key is not None and len(key.value) >= SHORTEST_KEY and key.value in f"{model} {options.extra}":
             raise UsageError(f"the model's name or option extra holds the key in {key.origin}: leave it out")
@@ -107,8 +104,7 @@ class ApiService(Provider):
         if self.cloud is not None:
             self.cloud.check(self.name)
         elif self.secret is None and self.needs_key:
-            give = "or give --api-key-env NAME or --api-key-file FILE"
-            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, {give}")
+            raise UsageError(f"{self.name}: no key; set {self.key_variables[0]}, or give --api-key-env NAME")
 
     @property
     @abstractmethod
@@ -226,21 +222,6 @@ class ApiService(Provider):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
 
-    async def list_models(self) -> list[str]:
-        """The models that the service lists; raises ProviderError if there is no list."""
-        try:
-            listed = (await self.call("GET", self.models_path or "/models", repeat=False)).json()
-            entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
-            if isinstance(entries, list):
-                names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
-                return [name.removeprefix("models/") for name in names if name]
-            why = service_error(200, listed).text
-        except (RejectedError, TransientError) as error:
-            why = str(error)
-        raise ProviderError(
-            f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
-        )
-
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def error_text(self, error: ApiError) -> str:
@@ -278,8 +259,7 @@ class ApiService(Provider):
             case "key" if self.secret is not None:
                 line = f"{at} refuses the key in {self.secret.origin}: {words}"
             case "key":
-                give = "give one with --api-key-env NAME or --api-key-file FILE"
-                line = f"{at} refuses us without a key: {words}; {give}"
+                line = f"{at} refuses us without a key: {words}; give one with --api-key-env NAME"
             case "quota_exhausted":
                 kept = "received responses are kept; continue later with the same command"
                 line = f"the quota is exhausted at {at}: {words}; {kept}"

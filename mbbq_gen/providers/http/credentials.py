@@ -13,14 +13,11 @@ import json
 import math
 import os
 import re
-import stat
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 from urllib.parse import quote, quote_plus
@@ -171,46 +168,28 @@ class Secret:
 
     value: str = field(repr=False)
     origin: str
-    """Environment variable or file, for messages."""
+    """Environment variable, for messages."""
 
     def __str__(self) -> str:
         return HIDDEN
 
 
-def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
-    """The key from the `file`, the `named` variable, or the first of `variables` that is set.
+def find_key(variables: Sequence[str], named: str | None) -> Secret | None:
+    """The key in the `named` variable, else in the first of `variables` that is set.
 
-    Raises UsageError if the file or named variable holds no key, or other users can read the file.
+    Raises UsageError if the named variable is not set, or a variable holds something else than a key.
     """
-    if file is not None and named is not None:
-        raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")
-    if file is not None:
-        path = Path(file).expanduser()
-        may_be_key = path.name == str(path) and not path.suffix and not path.exists() and len(str(path)) > 20
-        origin = f"--api-key-file {HIDDEN if may_be_key else hide_lookalikes(str(path))}"
-        try:
-            mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{origin}: {error.strerror or error}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{origin}: not a text file") from error
-        if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise UsageError(f"{origin}: other users can read it; run: chmod 600 {path}")
-        return _checked_key(text, origin, str(path))
     for variable in variables if named is None else (named,):
-        if value := os.environ.get(variable, "").strip():
-            return _checked_key(value, variable, variable)
+        if key := os.environ.get(variable, "").strip():
+            if len(key.split()) != 1 or not (key.isascii() and key.isprintable()):
+                raise UsageError(
+                    f"{variable}: must contain only the key, without blanks, line breaks or special characters"
+                )
+            return Secret(key, variable)
     if named is not None:
         shown = named if re.fullmatch("[A-Z][A-Z0-9_]{0,63}", named) else HIDDEN
         raise UsageError(f"--api-key-env {shown}: this environment variable is not set; set it to your key")
     return None
-
-
-def _checked_key(value: str, where: str, origin: str) -> Secret:
-    key = value.strip()
-    if len(key.split()) != 1 or not (key.isascii() and key.isprintable()):
-        raise UsageError(f"{where}: must contain only the key, without blanks, line breaks or special characters")
-    return Secret(key, origin)
 
 
 class CloudToken:

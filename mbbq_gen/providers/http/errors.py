@@ -108,47 +108,50 @@ def is_page(text: str) -> bool:
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
     """The ApiError in an error body of OpenAI, Azure, Anthropic, Gemini, or a compatible server."""
     known = {name.lower(): value for name, value in (headers or {}).items()}
-    redirect = None
-    if 300 <= status < 400 and (location := known.get("location")):  # without query and password, which may be secrets
-        before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
-        redirect = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
-    outer = payload[0] if isinstance(payload, list) and payload else payload
-    found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
+    body = payload[0] if isinstance(payload, list) and payload else payload
+    outer: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    error = outer.get("error", outer.get("detail", outer)) if outer else body
     parameter = filtered = None
-    page = isinstance(found, str) and is_page(found)
-    if isinstance(found, Mapping):
-        message = _one_line(next(filter(None, map(found.get, ("message", "detail", "error", "msg"))), dict(found)))
-        inner = found.get("innererror") or found.get("metadata") or {}
-        inner = inner if isinstance(inner, Mapping) else {}
-        if isinstance(inner.get("raw"), str):  # OpenRouter: the message of the upstream provider
-            message = _one_line(f"{message}: {inner['raw']}")
-        filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
-        if not filtered and inner.get("reasons") and "flagged_input" in inner:
-            filtered = {"reasons": inner["reasons"]}
-        codes = [*map(found.get, ("code", "type", "status")), known.get("x-amzn-errortype", "").split(":")[0]]
-        codes += _GOOGLE_REASON.findall(json.dumps(found.get("details")))
-        parameter = found.get("param")
+    if isinstance(error, Mapping):
+        message = str(next(filter(None, map(error.get, ("message", "detail", "error", "msg"))), dict(error)))
+        codes = [*map(error.get, ("code", "type", "status")), known.get("x-amzn-errortype", "").split(":")[0]]
+        codes += _GOOGLE_REASON.findall(json.dumps(error.get("details")))
+        parameter = error.get("param")
+        details = error.get("innererror") or error.get("metadata")  # of Azure, or of OpenRouter
+        if isinstance(details, Mapping):
+            filtered = details.get("content_filter_result")
+            if not filtered and details.get("reasons") and "flagged_input" in details:
+                filtered = {"reasons": details["reasons"]}
+            if isinstance(details.get("raw"), str):  # the message of the provider behind OpenRouter
+                message = f"{message}: {details['raw']}"
     else:
-        text = str(found)
-        if page:  # its title, else its text
-            title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-            text = re.sub(r"<[^>]*>", " ", title[1] if title else text)
-        message = _one_line(text)
-        codes = [*map(outer.get, ("code", "type", "error_type"))] if isinstance(outer, Mapping) else []
+        message, codes = str(error), [*map(outer.get, ("code", "type", "error_type"))]
+    page = isinstance(error, str) and is_page(error)
+    if page:  # its title, else its text
+        title = re.search(r"<title[^>]*>(.*?)</title>", message, re.IGNORECASE | re.DOTALL)
+        message = re.sub(r"<[^>]*>", " ", title[1] if title else message)
     return ApiError(
         status=status,
-        message=message,
+        message=_one_line(message),
         code=" ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code),
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
         pause=_pause_of(status, known, payload),
         is_page=page,
-        redirect=redirect,
+        redirect=_target_of(known.get("location")) if 300 <= status < 400 else None,
     )
 
 
-def _one_line(value: Any) -> str:
-    text = hide_lookalikes(" ".join(str(value).split()))
+def _target_of(location: str | None) -> str | None:
+    """The target of a redirect without query and password, which may be secrets."""
+    if not location:
+        return None
+    before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
+    return _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
+
+
+def _one_line(value: str) -> str:
+    text = hide_lookalikes(" ".join(value.split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -282,12 +285,14 @@ LENGTHS: Final = frozenset(
 """Names for the maximum tokens of an answer, at any depth of a body."""
 _CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})
 """Names for the number of answers to one request; each answer is billed."""
-_BOUND: Final = re.compile(r'"(\w{1,40})": "?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"?[,}]')
+_NUMBER_FIELD: Final = re.compile(r'"(\w{1,40})": "?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"?[,}]')
 """A field in JSON with a number, possibly in quotes."""
 _VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
 """Texts that refuse a parameter's value, not its name."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
 """Parameters that are never dropped."""
+_MOST_TOKENS: Final = 1e12
+"""Larger numbers bound nothing."""
 _TURN_TOKENS: Final = 16
 """Maximum tokens that a chat template adds to a message, and before the answer."""
 _BYTES_A_TOKEN: Final = 5
@@ -355,18 +360,15 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
     Every byte counts as a token; no tokenizer produces more. If several fields bound the answer, at any depth, the
     largest is used. Content that a body only refers to (a stored file, the service's tools) is not counted.
     """
-    longest, answers, text = 0, 1, json.dumps(body, ensure_ascii=False)
-    for name, digits in _BOUND.findall(text):
-        number = float(digits)
-        if name in lengths and 0 < number < 1e12:
-            longest = max(longest, math.ceil(number))
-        elif name in _CHOICES and 0 < number < 1e12:
-            answers = max(answers, math.ceil(number))
-    if not longest:
+    text = json.dumps(body, ensure_ascii=False)
+    numbers = [(name, float(digits)) for name, digits in _NUMBER_FIELD.findall(text)]
+    limits = [number for name, number in numbers if name in lengths and 0 < number < _MOST_TOKENS]
+    if not limits:
         return None
+    answers = [number for name, number in numbers if name in _CHOICES and 0 < number < _MOST_TOKENS]
     turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
     read = len(text.encode()) + _TURN_TOKENS * (turns + 1)
-    return Usage(input_tokens=read, output_tokens=longest * answers)
+    return Usage(input_tokens=read, output_tokens=math.ceil(max(limits)) * math.ceil(max(answers, default=1)))
 
 
 def unmetered_usage(response: Response, most: Usage) -> Usage | None:
@@ -374,12 +376,12 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
 
     `most`: the maximum for its request. A count of 0 is treated as missing unless the text is empty.
     """
-    usage, written = response.usage, most.output_tokens or 0
+    usage, longest = response.usage, most.output_tokens or 0
     size = len(f"{response.text or ''}{response.reasoning or ''}".encode())
-    written = size if size > _BYTES_A_TOKEN * written else written  # longer than the request allows
-    if usage.output_tokens is not None and (usage.output_tokens or not response.text):
-        written = 0
-    read = 0 if usage.input_tokens else most.input_tokens
+    if size > _BYTES_A_TOKEN * longest:  # the service ignored the limit of the request
+        longest = size
+    is_counted = usage.output_tokens is not None and (usage.output_tokens or not response.text)
+    written, read = 0 if is_counted else longest, 0 if usage.input_tokens else most.input_tokens
     return Usage(input_tokens=read, output_tokens=written) if read or written else None
 
 

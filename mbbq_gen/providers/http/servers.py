@@ -27,10 +27,6 @@ _LONGEST_FACT: Final = 2_000
 """Maximum characters of a fact in the manifest, as JSON."""
 _SECONDS: Final = 10.0
 """Timeout for recognising a server."""
-_LONGER, _FEWER = 1.5, 0.6
-"""Truncated prompts: minimum length relative to the shortest prompt, and maximum share of the expected tokens."""
-_LEAST, _ENOUGH = 256, 4
-"""Truncated prompts: minimum of their tokens (test servers count few for each prompt), and of their number."""
 
 Get = Callable[[str], Awaitable[Any]]
 """Fetches a path below a server's root: JSON or text; None if there is no such path."""
@@ -49,7 +45,6 @@ class ServerEntry(FrozenModel):
 
     name: str
     port: int = 0
-    context: str
     fields: dict[str, JsonValue]
     scores_prompts: bool = False
     repetition: str = "repetition_penalty"
@@ -65,7 +60,6 @@ class ServerEntry(FrozenModel):
 
 _UNKNOWN: Final = ServerEntry(
     name="unknown",
-    context="set a longer context there",
     fields={"top_p": 1.0, "frequency_penalty": 0.0},  # no presence_penalty: TGI reads 0 as a repetition penalty of 2
     probe=(),
 )
@@ -209,29 +203,3 @@ class OwnServer:
             else:
                 applied[name] = 0 if name == "top_k" and sent[field] == -1 else sent[field]
         return {"server": {"name": entry.name, **facts}, "sampling_sent": sent, "sampling": applied}
-
-
-class PromptCutDetector:
-    """Detects from token counts that a server truncates prompts without an error.
-
-    The sign: several long prompts have far fewer tokens than expected from the shortest prompt of their language.
-    """
-
-    def __init__(self) -> None:
-        self._shortest: dict[str, tuple[int, float]] = {}
-        """Language → bytes and tokens per byte of its shortest prompt."""
-        self._too_few = 0
-
-    def add(self, language: str, size: int, tokens: int | None) -> int | None:
-        """Adds a prompt of `size` bytes; returns the tokens at which prompts are truncated, or None without a sign.
-
-        `tokens`: tokens of the prompt as counted by the server, if it does.
-        """
-        if not tokens or size < 1:
-            return None
-        shortest, rate = self._shortest.get(language, (size, tokens / size))
-        if size <= shortest:
-            self._shortest[language] = (size, tokens / size)
-        elif size > _LONGER * shortest and _LEAST <= tokens < _FEWER * rate * size:
-            self._too_few += 1
-        return tokens if self._too_few >= _ENOUGH else None

@@ -1,18 +1,11 @@
 """Renders messages by a local model's chat template, and splits completions into reasoning and answer.
 
 Without a chat template, or with `prompt_format` `plain`, the contents of the messages are joined by a blank line.
-
-`system` applies to messages without a system message. `default` leaves it to the template, which may add its own system
-prompt (SmolLM2, Qwen2.5, Llama 3 do); `none` removes that; any other text becomes the system message. An empty system
-message is not the same as `none`, since it renders an empty system turn. The turn is cut out:
-
-    rendered with a system message S     <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\nU<|im_end|>\\n…
-    the system message rendered alone    <|im_start|>system\\nS<|im_end|>\\n
-    the rest                                                                <|im_start|>user\\nU<|im_end|>\\n…
+Where there is no system message, a template may add its own (SmolLM2, Qwen2.5 and Llama 3 do).
 
 Models mark their reasoning with tokens. Some are plain text (`<think>`), others are special tokens (`[THINK]`,
 `<|channel|>`) that decoding usually drops; here they are kept until the text is split. The markers are those of the
-shared pack (`extractors/_shared.toml`) and those that the model's own chat template puts around reasoning.
+shared pack (`extractors/_shared.toml`).
 """
 
 from __future__ import annotations
@@ -27,7 +20,7 @@ from unicodedata import east_asian_width
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.errors import MbbqGenError, ProviderError
+from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance, tokens_of
 from mbbq_gen.core.records import Continuation, Message
@@ -51,12 +44,9 @@ class ChatFormatter:
         tokenizer: Any,
         model: str,
         prompt_format: PromptFormat = "auto",
-        system: str = "default",
         template_args: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Raises ProviderError if the options are not possible with this tokenizer."""
         self.tokenizer = tokenizer
-        self._system = system
         self._template_args = dict(template_args or {})
         has_template = tokenizer.chat_template is not None
         if prompt_format == "auto" and not has_template:
@@ -65,18 +55,6 @@ class ChatFormatter:
                 model,
             )
         self.uses_template = has_template and prompt_format != "plain"
-        self._cuts_system = False
-        if not self.uses_template or system == "default":
-            return
-        question = {"role": "user", "content": _PROBE}
-        try:
-            if system != "none":
-                self._render([{"role": "system", "content": _PROBE}, question])
-            elif len(self._render([question]).partition(_PROBE)[0].split()) > 2:  # a shorter text is no system prompt
-                self._cuts_system = bool(self._without_system([question]))
-        except PromptError as error:
-            line = f"{model}: system {system!r} is not possible with its chat template ({error}); leave it at 'default'"
-            raise ProviderError(line) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt's tokens; raises PromptError if there are none, or the template refuses the messages."""
@@ -88,15 +66,9 @@ class ChatFormatter:
 
     def text(self, messages: Sequence[Message]) -> str:
         """The rendered text; raises PromptError if the template refuses the messages."""
-        turns = [{"role": message.role, "content": message.content} for message in messages]
-        has_system = any(turn["role"] == "system" for turn in turns)
-        if not has_system and self._system not in ("default", "none"):
-            turns = [{"role": "system", "content": self._system}, *turns]
-        if not self.uses_template:
-            return "\n\n".join(turn["content"] for turn in turns)
-        if self._cuts_system and not has_system:
-            return self._without_system(turns)
-        return self._render(turns)
+        if self.uses_template:
+            return self._render(messages)
+        return "\n\n".join(message.content for message in messages)
 
     def with_reasoning(self, model: str, level: str) -> ChatFormatter:
         """A copy with a reasoning effort; raises UsageError if the chat template has no variable for it."""
@@ -105,20 +77,13 @@ class ChatFormatter:
         other._template_args = {**self._template_args, **template_reasoning(model, template, level).sent}
         return other
 
-    def scored_text(self, messages: Sequence[Message]) -> str:
-        """The text before answers: the chat template with the assistant's turn opened, or `plain_text`."""
-        if self.uses_template:
-            return self.text(messages)
-        system = "" if self._system in ("default", "none") else f"{self._system}\n\n"
-        has_system = any(message.role == "system" for message in messages)
-        return plain_text(messages) if has_system else system + plain_text(messages)
-
     def scoring_prompt(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
         """Prompt and answers as tokens, without end-of-text tokens; raises PromptError if one is empty."""
         uses_template = self.uses_template
-        texts = scored_texts(self.scored_text(messages), answers, uses_template=uses_template, verbatim=verbatim)
+        text = self._render(messages) if uses_template else plain_text(messages)
+        texts = scored_texts(text, answers, uses_template=uses_template, verbatim=verbatim)
         end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
         found = self.tokenizer(list(texts), add_special_tokens=not uses_template)["input_ids"]
         read, *whole = (
@@ -131,7 +96,7 @@ class ChatFormatter:
         """The special token that the template puts after the assistant's text, or None."""
         if not self.uses_template:
             return None
-        turns = [{"role": "user", "content": _PROBE}, {"role": "assistant", "content": _PROBE}]
+        turns = [Message(role="user", content=_PROBE), Message(role="assistant", content=_PROBE)]
         try:
             behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
         except PromptError:
@@ -142,27 +107,17 @@ class ChatFormatter:
                 return int(token)
         return None
 
-    def _render(self, turns: Sequence[Mapping[str, str]], opens_answer: bool = True) -> str:
+    def _render(self, messages: Sequence[Message], opens_answer: bool = True) -> str:
         from jinja2 import TemplateError
 
+        turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text: str = self.tokenizer.apply_chat_template(
-                list(turns), tokenize=False, add_generation_prompt=opens_answer, **self._template_args
+                turns, tokenize=False, add_generation_prompt=opens_answer, **self._template_args
             )
         except (TemplateError, TypeError, ValueError, IndexError, KeyError) as error:
             raise PromptError(f"the chat template refuses the messages: {error}") from error
         return text
-
-    def _without_system(self, turns: Sequence[Mapping[str, str]]) -> str:
-        """The turns rendered after a system message, which is then cut out."""
-        system = {"role": "system", "content": _PROBE}
-        whole, system_turn = self._render([system, *turns]), self._render([system], opens_answer=False)
-        if not whole.startswith(system_turn):
-            raise PromptError("the chat template does not separate the system message")
-        rest = whole.removeprefix(system_turn)
-        start = self.tokenizer.bos_token or ""
-        needs_start = start and system_turn.startswith(start) and not rest.startswith(start)
-        return start + rest if needs_start else rest
 
 
 def chat_template(tokenizer: Any) -> str | None:
@@ -226,7 +181,7 @@ class ScoringPrompt:
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """A prompt (`ChatFormatter.scored_text`), and its concatenation with each answer; `verbatim`: without a space."""
+    """A prompt, and its concatenation with each answer; `verbatim`: without a space between them."""
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()
     if not uses_template and body != prompt:  # tokenizers attach white space to the text after it
@@ -261,7 +216,6 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 _TAIL_TOKENS = 32
 """Tokens at the end of a prompt that are searched for an opening marker."""
-_PROBES = ("mbbq question", "mbbq reasoning", "mbbq answer")
 
 
 class ReasoningMarkers:
@@ -269,13 +223,12 @@ class ReasoningMarkers:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        shared = read_shared_pack(PackPaths()).reasoning
-        pairs = [(block.open, block.close) for block in shared] + template_markers(tokenizer)
-        self._opening = _any_of(opener for opener, _ in pairs)
-        self._closing = _any_of(closer for _, closer in pairs)
+        blocks = read_shared_pack(PackPaths()).reasoning
+        self._opening = _any_of(block.open for block in blocks)
+        self._closing = _any_of(block.close for block in blocks)
         special = set(tokenizer.all_special_ids)
         special |= {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-        literals = [literal for pair in pairs for literal in pair]
+        literals = [literal for block in blocks for literal in (block.open, block.close)]
         names = {token: self._decode([token]).strip() for token in special}
         kept = {token: name for token, name in names.items() if name and any(name in literal for literal in literals)}
         self._dropped = special - set(kept)
@@ -304,27 +257,6 @@ class ReasoningMarkers:
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
-
-
-def template_markers(tokenizer: Any) -> list[tuple[str, str]]:
-    """The markers of reasoning in an assistant's turn of a chat template: one pair or none."""
-    if tokenizer.chat_template is None:
-        return []
-    question, reasoning, answer = _PROBES
-    turns = [{"role": "user", "content": question}]
-    fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), reasoning)
-    try:
-        before = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        whole = tokenizer.apply_chat_template(
-            [*turns, {"role": "assistant", "content": answer, **fields}], tokenize=False
-        )
-    except Exception:  # a template is code and may raise any error
-        return []
-    found = re.search(f"{re.escape(reasoning)}(.*?){re.escape(answer)}", whole, re.DOTALL)
-    if found is None or not found.group(1).strip():
-        return []
-    opener = whole[len(before) : found.start()] if whole.startswith(before) else ""
-    return [(opener.strip(), found.group(1).strip())]
 
 
 def _any_of(literals: Iterable[str]) -> re.Pattern[str]:

@@ -104,13 +104,10 @@ class LoglikelihoodScorer:
     _unconditional: dict[_Unconditional, float] = field(default_factory=dict)
     """Sums of answers after their unconditional prompt; each is computed once."""
     _is_used: bool = False
-    _merged: int = 0
-    """Number of questions whose answers begin within a token of the prompt."""
 
     def runtime_info(self) -> dict[str, Any]:
         """The strategy, for the manifest; empty if nothing was scored."""
-        found: dict[str, Any] = {"scoring_used": "packed" if self.reads_trees else "plain"} if self._is_used else {}
-        return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
+        return {"scoring_used": "packed" if self.reads_trees else "plain"} if self._is_used else {}
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """Yields the responses, ordered by shared prefixes; stops soon if cancelled; raises ProviderError."""
@@ -156,7 +153,6 @@ class LoglikelihoodScorer:
             yield number, dict(zip(distinct[number], sums, strict=True))
 
     def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
-        self._merged += question.merged
         prompt = request.prompt
         is_first = prompt.method == "first-token-logprobs"
         scores = tuple(
@@ -275,7 +271,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)
-        prompt_options = options.prompt_format, options.system, options.template_args
+        prompt_options = options.prompt_format, options.template_args
         formatter = ChatFormatter(tokenizer, f"transformers:{source.name}", *prompt_options)
         decoding = _decoding_settings(options, model.generation_config, formatter, device)
         model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings

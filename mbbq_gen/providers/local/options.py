@@ -24,12 +24,6 @@ class TransformersOptions(SamplingOptions):
     """They may change in float32 only; with other number types they are part of the settings."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
-    system: str = Field(
-        default="default",
-        min_length=1,
-        description="system message of questions without one: a text; none (not even the template's own); "
-        "default (what the model's chat template does)",
-    )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(

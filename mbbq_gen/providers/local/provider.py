@@ -99,7 +99,6 @@ class TransformersProvider(Provider):
             "dtype": self._device.dtype,
             "max_tokens": options.max_tokens,
             "temperature": options.temperature,
-            "system": options.system,
             "prompt_format": options.prompt_format,
         }
         if options.template_args:
