@@ -39,8 +39,8 @@ def read_study(path: Path) -> tuple[Path, dict[Path, RunConfig]]:
             levels = (common, benchmark, model)
             given = {name: getattr(level, name) for level in levels for name in level.model_fields_set}
             given["model_args"] = {name: value for level in levels for name, value in level.model_args.items()}
-            asked = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
-            run = folder / f"{_slug(model.model)}--{_slug(asked)}"
+            questions = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
+            run = folder / f"{_slug(model.model)}--{_slug(questions)}"
             if run in runs:
                 raise PackError(f"{path}: two runs would go to {run.name}; name each model and benchmark once")
             runs[run] = RunConfig(**given)
