@@ -15,7 +15,6 @@ from mbbq_gen.cli.options import (
     HtmlPage,
     RunsCommand,
     ScoreOptions,
-    Verbose,
     check_correction,
     extract_missing,
     varying,
@@ -47,11 +46,9 @@ class Report(RunsCommand):
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
-    paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
     page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
     figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
-    verbose: Verbose = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
@@ -67,12 +64,10 @@ class Report(RunsCommand):
         else:
             labelled = [self.statistics.labels([run.path], self.resources, self.correct_with) for run in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, self.resources, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.resources, labels, self.statistics), nl=False)
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
-        if self.paper_figures and self.output is None:
-            raise UsageError("--paper-figures: for the page; give -o FILE.html too")
         if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.output is not None:
@@ -104,14 +99,12 @@ class Report(RunsCommand):
         labelled = self.statistics.labels(paths, resources, self.correct_with)
         frame = self.statistics.frame(paths, resources)
         sources = [view_model.Source(*run, extract_missing(run[0], resources, extractor)) for run in named_runs(paths)]
-        with_papers = self.paper_figures or self.figures is not None
-        names = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
-        with Bar("report", len(names) + 1 + len(folders), "steps") as bar:
+        with Bar("report", len(charts.CHARTS) + 1 + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
 
-            drawings = charts.make_charts(frame, sampling, names, tick=tick)
+            drawings = charts.make_charts(frame, sampling, tick=tick)
             if self.output is not None:
                 view = view_model.build_report_view(
                     *(sources, frame, drawings),
@@ -134,13 +127,12 @@ class Report(RunsCommand):
 def report_text(
     folder: RunFolder,
     resources: PackPaths,
-    verbose: bool,
     labelled: AnnotatedFrame | None = None,
     statistics: ScoreOptions | None = None,
 ) -> str:
     """The report of a run, styled for stdout; with annotations, also corrected scores."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import LoadOptions, follow_up_reports, load_run_observations
 
@@ -150,15 +142,12 @@ def report_text(
         reading = LoadOptions(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + varying(frame, "method")
-    metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
-    scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
+    scores = reported(frame, [*by, "language", "split"], BRIEF_METRICS, sampling, labelled, extractor=extractor)
     scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], resources, sampling)})
     console = result_console()
     with console.capture() as captured:
-        print_blocks(
-            report_blocks(str(folder.path), manifest, progress, scores, console.width, verbose=verbose), console
-        )
+        print_blocks(report_blocks(str(folder.path), manifest, progress, scores), console)
     return captured.get()
 
 

@@ -6,7 +6,6 @@ There is no overall rank and no overall score: see docs/figures.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.analysis.scores import MetricDefinition, MetricScore, score
@@ -21,7 +20,7 @@ from mbbq_gen.report.conclusions import (
     GroupAssessment,
     assess,
     assess_groups,
-    conclusion_sentence,
+    conclusions,
 )
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
@@ -187,7 +186,6 @@ def build_leaderboard(
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
         rows += _rows(part, group, manifests, sampling)
     names = ("model", "benchmark") if len({benchmark for benchmark, _ in groups}) > 1 else ("model",)
-    conclusions = groupby(found, lambda one: " on ".join(str(one.group[name]) for name in names))
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         **sampling.facts(),
@@ -195,7 +193,7 @@ def build_leaderboard(
         average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
         serving=serving_difference({model: manifest for (model, _), manifest in manifests.items()}),
-        conclusions={name: conclusion_sentence(list(group)) for name, group in conclusions},
+        conclusions={" on ".join(one.names): one.short for one in conclusions(found, names)},
         definitions={name: scores.definitions[metric] for name, (_, metric) in BOARD_METRICS.items()},
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},

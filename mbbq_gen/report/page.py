@@ -77,10 +77,10 @@ def template_environment() -> Environment:
     found.filters["plain"] = lambda text: text.replace("_", " ")
 
     def drawing(chart: Chart) -> str:
-        """The chart as SVG; empty if it is a table only, or if charts can't be drawn."""
-        if chart.spec is None or missing_charts():
+        """The chart as SVG; empty if charts can't be drawn."""
+        if missing_charts():
             return ""
-        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
+        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt))
 
     found.filters["drawing"] = drawing
     return found
