@@ -27,9 +27,9 @@ SHOWN_CHARACTERS, AROUND = 8000, 20
 """Characters of a response that are printed, and those before and behind a candidate."""
 
 _WON, _LOST, _ASIDE = "bold green", "yellow", "dim"
-Piece = tuple[str, int]
-"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
-PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
+Piece = tuple[str, str]
+"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT, which are elements of HTML."""
+PLAIN, EVIDENCE, LEFT_OUT = "", "mark", "i"
 _MEANINGS = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
 """Kind of a candidate without an option → its meaning."""
 
@@ -46,7 +46,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piec
         shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
         shown += [(edge - around, edge + around) for span in evidence for edge in span]
 
-    def kind_of(part: tuple[int, int]) -> int:
+    def kind_of(part: tuple[int, int]) -> str:
         if not any(start <= part[0] < end for start, end in shown):
             return LEFT_OUT
         return EVIDENCE if any(start <= part[0] < end for start, end in evidence) else PLAIN

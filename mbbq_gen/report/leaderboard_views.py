@@ -127,10 +127,9 @@ def board_page(board: Leaderboard, runs: Sequence[str] = ()) -> str:
         "can't separate share one. In round brackets, and without an interval: a score that can't be interpreted. No "
         "score shows that a model is free of bias: a benchmark covers only its own stereotypes and prompts."
     )
-    definitions = Table("score", "formula", "source", "interpretation")
+    definitions = Table("score", "formula", "source", "meaning")
     for name, one in board.definitions.items():
-        interpretation = f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}."
-        definitions.add_row(SCORE_TITLES[name], one.formula, one.source, interpretation)
+        definitions.add_row(SCORE_TITLES[name], one.formula, one.source, one.meaning)
     command = Command(" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]))
     return html_page(
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join({row.benchmark: 0 for row in board.rows})}",

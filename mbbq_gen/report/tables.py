@@ -121,7 +121,7 @@ def group_name(group: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
 
 
-ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
+ColumnKind = Literal["text", "number", "share", "score", "p_value"]
 """How numbers are written: with two decimals; of a share three; of a score three and a sign. All but `text` are aligned
 to the right."""
 

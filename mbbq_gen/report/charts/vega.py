@@ -104,7 +104,7 @@ def _column(field: str, values: Sequence[object]) -> Column:
     if any(isinstance(value, str) for value in values):
         kind = "text"
     elif all(isinstance(value, int) for value in values):
-        kind = "count"
+        kind = "number"
     elif field.endswith("p_adjusted"):
         kind = "p_value"
     for end, title in (("_low", "low"), ("_high", "high"), ("p_adjusted", "p (adjusted)")):
