@@ -225,7 +225,11 @@ class Explain(PackCommand):
                 fields["reasoning"] = trace
             print_json(fields)
             return
-        _print_question(answered, question)
+        instance = answered.instance
+        console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
+        console.print(instance.context, instance.question, sep="\n")
+        options = [(index, instance.options[index].role or "person") for index in prompt.option_order]
+        _print_options(question, [f"{role}, correct" if at == instance.gold_index else role for at, role in options])
         if response.scores is not None:
             option = stored[version].option if version in stored else None
             console.print(f"\n{prompt.method}: natural log-probabilities of {len(response.scores)} answers\n")
@@ -299,15 +303,3 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
     if answered is None:
         raise UsageError(f"{path}: {found[0][0]} has no response yet; continue with: mbbq-gen run {path}")
     return answered
-
-
-def _print_question(answered: CompletedPrompt, question: Question) -> None:
-    """Prints the question, and the options with their roles."""
-    console, prompt, instance = result_console(), answered.prompt, answered.instance
-    console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
-    console.print(instance.context, instance.question, sep="\n")
-    notes = [
-        (instance.options[index].role or "person") + (", correct" if index == instance.gold_index else "")
-        for index in prompt.option_order
-    ]
-    _print_options(question, notes)

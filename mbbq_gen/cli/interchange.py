@@ -15,7 +15,7 @@ from mbbq_gen.core.records import Split
 from mbbq_gen.core.text import one_of, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.interchange.export import ExportSource, Kind
+    from mbbq_gen.interchange.export import Kind
 
 
 class Import(PackCommand):
@@ -102,7 +102,7 @@ class Export(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.api import Run
         from mbbq_gen.interchange.cards import closed_benchmarks
-        from mbbq_gen.interchange.export import ExportSettings, ExportSource
+        from mbbq_gen.interchange.export import ExportSettings, ExportSource, write_bundle
 
         folders: dict[Kind, Path | None] = {"parquet": self.parquet, "csv": self.csv, "hf-dataset": self.hf_dataset}
         if not any(folders.values()):
@@ -127,19 +127,12 @@ class Export(RunCommand):
             if closed and chosen.with_questions:
                 names = ", ".join(closed)
                 say(f"the questions of {names} may not be redistributed: before publishing, use --omit-questions")
-            written = self._write(source, folders)
+            written: dict[str, Any] = {}
+            for kind, folder in folders.items():
+                if folder is not None:
+                    record = write_bundle(source, folder, kind)
+                    items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
+                    say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
+                    written[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
         if self.as_json:
             print_json({"run": str(self.run_path), **written})
-
-    def _write(self, source: ExportSource, folders: dict[Kind, Path | None]) -> dict[str, Any]:
-        """Writes the exports and returns their records."""
-        from mbbq_gen.interchange.export import write_bundle
-
-        records: dict[str, Any] = {}
-        for kind, folder in folders.items():
-            if folder is not None:
-                record = write_bundle(source, folder, kind)
-                items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
-                say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
-                records[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
-        return records

@@ -53,7 +53,10 @@ class Report(RunsCommand):
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
 
-        self._check()
+        if self.as_json and (self.output or self.figures):
+            raise UsageError("--json: for the scores alone; leave -o and --figures out")
+        if self.output is not None:
+            check_output(self.output)
         folders = [RunFolder(path).require() for path in dict.fromkeys(self.run_paths)]
         sampling = self.statistics.sampling(self.run_paths)
         check_correction(self.correct_with, sampling)
@@ -65,13 +68,6 @@ class Report(RunsCommand):
             labelled = [self.statistics.labels([run.path], self.resources, self.correct_with) for run in folders]
             for folder, labels in zip(folders, labelled, strict=True):
                 typer.echo(report_text(folder, self.resources, labels, self.statistics), nl=False)
-
-    def _check(self) -> None:
-        """Raises UsageError for options that exclude or require each other."""
-        if self.as_json and (self.output or self.figures):
-            raise UsageError("--json: for the scores alone; leave -o and --figures out")
-        if self.output is not None:
-            check_output(self.output)
 
     def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Prints the scores of all runs as JSON."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.executor import Session
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
-    from mbbq_gen.runs.study import Study
 
 
 class BatchCommand(RunCommand):
@@ -164,20 +163,19 @@ def _helper_process(*names: str) -> HelperProcess:
     return HelperProcess(load)
 
 
-def _study_jobs(study: Study, resources: PackPaths, helper: HelperProcess) -> list[Job]:
+def _study_jobs(path: Path, runs: dict[Path, RunConfig], resources: PackPaths, helper: HelperProcess) -> list[Job]:
     """The job of each run of a study; ConfigError for wrong settings before any request."""
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.runs.study import study_runs
 
     jobs: list[Job] = []
-    for run in study_runs(study):
+    for run, config in runs.items():
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run.config, resources), resources, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run), resolve(config, resources), resources, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
-            raise error.spelled(FILE, f"{study.path}: ") from None
+            raise error.spelled(FILE, f"{path}: ") from None
         except MissingExtraError:
             continue  # the other models run; this one is reported by `execute`
     return jobs
@@ -187,8 +185,8 @@ def _run_study(path: Path, resources: PackPaths, *, as_json: bool) -> None:
     """Runs the remaining parts of a study and shows its results; RunError if a run failed."""
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
-    study, helper = read_study(path), _helper_process(*_EXTRACTION, *_REPORT)
-    jobs = _study_jobs(study, resources, helper)
+    (folder, runs), helper = read_study(path), _helper_process(*_EXTRACTION, *_REPORT)
+    jobs = _study_jobs(path, runs, resources, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
     failed: dict[Path, MbbqGenError] = {}
@@ -206,7 +204,6 @@ def _run_study(path: Path, resources: PackPaths, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(result) for result in results])
     else:
-        folder = study.folder
         finished = [run for run in resolve_run_paths([folder]) if run not in failed and run != folder]
         if finished:
             _show_runs(finished, resources)

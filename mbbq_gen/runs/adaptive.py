@@ -325,59 +325,48 @@ class AdaptiveRun:
         self, metric: Metric, group: dict[str, str], looks: list[InterimEstimate], family: int
     ) -> StoppingTarget:
         """The state of a target after its looks with new answers; the first that reaches it is the last."""
-        rule, rounds, compared = self.rule, self.rounds, self.rule.compared
+        rule, rounds = self.rule, self.rounds
         is_left, n_templates = bool(rounds.unfinished(group)), len(rounds.offered(group))
         new = [look for place, look in enumerate(looks) if place == 0 or look.answers > looks[place - 1].answers]
         is_decision = rule.kind == "decision"
+        # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
+        wanted = rule.equivalence_margin if is_decision else rule.width
         alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)
-        past = list[Interval]()
+        state: TargetState = "reached"
+        past, explanation = list[Interval](), ""
         for number, look in enumerate(new, start=1):
-            interval = self._interval(new[:number], alpha, rho)
+            if wanted is None:  # a sample of fixed size
+                interval = interval_at(look, critical_value(ALPHA))
+                continue
+            interval = interval_after(new[:number], alpha, rho, variance_of_width(wanted, look, alpha))
             past.append(interval)
             state, explanation = self._state_of(interval, look, n_templates, is_left=is_left)
-            if state == "reached" and rule.kind != "answers":
+            if state == "reached":
                 break
-        if state == "futile" and rule.kind == "ci_width":
+        if state == "futile" and not is_decision:
             # The last look spends the remaining error. The target was given up for its number of templates or their
             # variance, independently of the score, so the level holds.
             interval = interval_after(new[:number], alpha, rho, look.variance)
         is_done = is_decision and state != "going on" and not math.isnan(interval.value)
         adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
-        numbers = {
-            "value": interval.value,
-            "adjusted_value": adjusted,
-            "ci_low": interval.low,
-            "ci_high": interval.high,
-        }
+        values = {"value": interval.value, "adjusted_value": adjusted, "ci_low": interval.low, "ci_high": interval.high}
         return StoppingTarget(
             metric=metric.name,
             group=group,
-            compared=compared,
+            compared=rule.compared,
             n_looks=number,
             answers=look.answers,
-            **{name: None if math.isnan(number) else number + 0.0 for name, number in numbers.items()},
+            **{name: None if math.isnan(value) else value + 0.0 for name, value in values.items()},
             level=interval.level,
             state=state,
             explanation=explanation,
         )
-
-    def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
-        """The interval of the last look."""
-        rule, estimate = self.rule, looks[-1]
-        if rule.kind == "answers":  # a sample of fixed size
-            return interval_at(estimate, critical_value(ALPHA))
-        # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
-        wanted = rule.equivalence_margin if rule.kind == "decision" else rule.width
-        aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
-        return interval_after(looks, alpha, rho, aim)
 
     def _state_of(
         self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
     ) -> tuple[TargetState, str]:
         """The state of a target at a look, and the reason; `n_templates`: the number of templates in its group."""
         rule, width, margin = self.rule, self.rule.width, self.rule.equivalence_margin
-        if rule.kind == "answers":
-            return "reached", ""
         enough = last.estimate.n_templates >= FEWEST_TEMPLATES and not math.isnan(interval.width)
         is_decision = rule.kind == "decision"
         if enough and is_decision and (answer := answer_of(interval, margin)):

@@ -163,22 +163,11 @@ StoredExtraction = tuple[Value, ...]
 
 
 def extract_run(
-    store: RunStore,
-    resources: PackPaths,
-    step: Callable[[int], None],
-    *,
-    extractor: str = ENGINE,
+    store: RunStore, resources: PackPaths, step: Callable[[int], None], *, extractor: str = ENGINE
 ) -> dict[str, str]:
     """Extracts the responses without an extraction of the current version; returns language → extractor version.
 
-    Args:
-        store: the run.
-        resources: the language packs.
-        step: called with the number of extractions of each stored batch.
-        extractor: name of the extractor.
-
-    Returns:
-        Language → extractor version.
+    `step`: called with the number of extractions of each stored batch.
     """
     versions = extractor_versions(store.languages(), resources, extractor)
     for language, version in versions.items():
@@ -268,13 +257,8 @@ def observations(
 ) -> polars.DataFrame:
     """The observations of all responses with extractions of these versions, in plan order.
 
-    Args:
-        store: the run.
-        versions: language → extractor versions.
-        model: name of the model.
-        gold: which gold labels are used.
-        questions: the questions, if they were loaded before.
-        follow_up: whether follow-ups replace responses that could not be extracted.
+    `versions`: language → extractor versions; `questions`: None to load them; `follow_up`: whether follow-ups replace
+    responses that could not be extracted.
     """
     import polars as pl
 

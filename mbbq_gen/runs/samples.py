@@ -84,14 +84,8 @@ def sample_batches(
 ) -> Iterator[polars.DataFrame]:
     """The samples in plan order, in tables of at most `size` rows; no table without extractions.
 
-    Args:
-        store: the run.
-        versions: language → extractor version; languages without one are left out.
-        model: the model's name in the table.
-        gold: which gold labels are used.
-        scored: extractor version of loglikelihoods; None: they are left out.
-        messages: whether to add the messages as sent, and the last one as `prompt`.
-        size: largest number of rows of a table.
+    `versions`: language → extractor version, languages without one are left out; `scored`: extractor version of
+    loglikelihoods, None: they are left out; `messages`: whether to add the messages as sent, and the last as `prompt`.
     """
     import polars as pl
 

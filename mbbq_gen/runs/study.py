@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,65 +20,44 @@ _TABLES: Final = ("model", "benchmark")
 _BENCHMARK_ONLY: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 
 
-@dataclass(frozen=True)
-class Study:
-    """A study as defined in its file."""
+def read_study(path: Path) -> tuple[Path, dict[Path, RunConfig]]:
+    """The folder of a study, and its runs (folder → configuration), model by model.
 
-    path: Path
-    folder: Path
-    shared: RunConfig
-    models: tuple[RunConfig, ...]
-    benchmarks: tuple[RunConfig, ...]
-
-
-@dataclass(frozen=True)
-class StudyRun:
-    """One model on one benchmark."""
-
-    path: Path
-    config: RunConfig
-
-
-def read_study(path: Path) -> Study:
-    """Reads a study from its file; UsageError, PackError or ConfigError, with the path, if missing or wrong."""
+    Settings of a model override those of a benchmark, and these the shared ones. UsageError, PackError or ConfigError,
+    with the path, for a missing or wrong file.
+    """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; `mbbq-gen init {path}` writes one")
     shared = read_toml(path)
-    folder = shared.pop("folder", path.stem)
-    if not isinstance(folder, str):
+    name = shared.pop("folder", path.stem)
+    if not isinstance(name, str):
         raise PackError(f"{path}: folder: give a text")
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for kind in _TABLES:
-        names, found = shared.pop(f"{kind}s", []), shared.pop(kind, [])
-        for entries, kind_of_entry in ((names, str), (found, dict)):
-            if not isinstance(entries, list) or not all(isinstance(one, kind_of_entry) for one in entries):
-                raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
-        tables[kind] = [{kind: name} for name in names]
-        tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]
-        if not tables[kind]:
-            raise UsageError(f'{path}: names no {kind}; add {kind}s = ["…"], or a table [[{kind}]] with a name')
-    models, benchmarks = ([_config(path, one) for one in tables[kind]] for kind in _TABLES)
-    return Study(path, path.parent / folder, _config(path, shared), tuple(models), tuple(benchmarks))
-
-
-def study_runs(study: Study) -> list[StudyRun]:
-    """The runs of a study, model by model.
-
-    Settings of a model override those of a benchmark, and these the shared ones. PackError if two runs share a folder.
-    """
-    runs = []
-    for model in study.models:
-        for benchmark in study.benchmarks:
-            levels = (study.shared, benchmark, model)
+    models, benchmarks = (_tables(path, shared, kind) for kind in _TABLES)
+    folder, common, runs = path.parent / name, _config(path, shared), dict[Path, RunConfig]()
+    for model in models:
+        for benchmark in benchmarks:
+            levels = (common, benchmark, model)
             given = {name: getattr(level, name) for level in levels for name in level.model_fields_set}
             given["model_args"] = {name: value for level in levels for name, value in level.model_args.items()}
-            name = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
-            run = study.folder / f"{_slug(model.model)}--{_slug(name)}"
-            runs.append(StudyRun(run, RunConfig(**given)))
-    paths = [run.path for run in runs]
-    if twice := next((run for run in paths if paths.count(run) > 1), None):
-        raise PackError(f"{study.path}: two runs would go to {twice.name}; name each model and benchmark once")
-    return runs
+            questions = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
+            run = folder / f"{_slug(model.model)}--{_slug(questions)}"
+            if run in runs:
+                raise PackError(f"{path}: two runs would go to {run.name}; name each model and benchmark once")
+            runs[run] = RunConfig(**given)
+    return folder, runs
+
+
+def _tables(path: Path, shared: dict[str, Any], kind: str) -> list[RunConfig]:
+    """The models or benchmarks of a file, which are removed from its settings."""
+    names, tables = shared.pop(f"{kind}s", []), shared.pop(kind, [])
+    for entries, kind_of_entry in ((names, str), (tables, dict)):
+        if not isinstance(entries, list) or not all(isinstance(one, kind_of_entry) for one in entries):
+            raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
+    given = [{kind: name} for name in names]
+    given += [{kind if name == "name" else name: value for name, value in one.items()} for one in tables]
+    if not given:
+        raise UsageError(f'{path}: names no {kind}; add {kind}s = ["…"], or a table [[{kind}]] with a name')
+    return [_config(path, one) for one in given]
 
 
 def _config(path: Path, given: Mapping[str, Any]) -> RunConfig:
@@ -137,7 +115,7 @@ def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
     """Run folders; the file or folder of a study is replaced by its runs, sorted by name."""
     found: list[Path] = []
     for path in paths:
-        folder = read_study(path).folder if path.suffix == ".toml" else path
+        folder = read_study(path)[0] if path.suffix == ".toml" else path
         inner = [] if _is_run(folder) or not folder.is_dir() else sorted(filter(_is_run, folder.iterdir()))
         found += inner or [folder]
     return found

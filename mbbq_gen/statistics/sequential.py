@@ -101,7 +101,6 @@ class InterimEstimate:
     """The variance due to answers, now and with all questions."""
     noise_at_end: float
     answers: int
-    """The number of answers that it is computed from."""
 
     @property
     def variance(self) -> float:
@@ -137,12 +136,12 @@ def interim_estimates(metric: Metric, panel: Panel, requested: Array, offered: A
     variance = quotient((counted * influences**2).sum(axis=-1), n, 0.0) - mean**2
     noise = weight**2 * n * np.maximum(variance, 0.0) * quotient(n, n - 1, 0.0)
     fractions = np.minimum(quotient(n, offered, 0.0), 1.0)
-    found, answers = [], requested.sum(axis=(1, 2)).astype(int).tolist()
-    for estimate, now, fraction, count in zip(panel.estimates(metric), noise, fractions, answers, strict=True):
+    found = []
+    for row, (estimate, now, fraction) in enumerate(zip(panel.estimates(metric), noise, fractions, strict=True)):
         plain = float((estimate.influence_values**2).sum())
         factor = estimate.standard_error**2 / plain if plain > 0 else 1.0  # the small-sample correction
         parts = float(now.sum()) * factor, float((now * fraction).sum()) * factor
-        found.append(InterimEstimate(estimate, *parts, count))
+        found.append(InterimEstimate(estimate, *parts, int(requested[row].sum())))
     return found
 
 

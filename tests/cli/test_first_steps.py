@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli.setup import KEYS
-from mbbq_gen.runs.study import read_study, study_runs
+from mbbq_gen.runs.study import read_study
 from tests.support.cases import known
 from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
 from tests.support.servers import SERVERS, serving
@@ -18,9 +18,9 @@ def test_init_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: Captu
     out = succeed(capsys, *given)
     assert "synthetic:unable: 24 requests" in out
     assert f"next: mbbq-gen run {path}" in out
-    runs = study_runs(read_study(path))
+    runs = read_study(path)[1].values()
     expected = [("synthetic:unable", ("tr",), 6), ("oracle:perfect", ("tr",), 6)]
-    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == expected
+    assert [(run.model, run.languages, run.sample) for run in runs] == expected
     assert "oracle:perfect: No bias" in succeed(capsys, "run", path)
     assert "exists" in stderr_of(capsys, *given)
 
@@ -33,9 +33,9 @@ def test_the_budget_chooses_the_sample(capsys: Capture, tmp_path: Path) -> None:
     for budget in (0.01, 0.05, 1000):
         path = tmp_path / f"of-{budget}.toml"
         out = succeed(capsys, "init", path, *given, "--max-cost", budget, "--json")
-        paid, local = study_runs(read_study(path))
-        assert (paid.config.max_cost, local.config.max_cost) == (budget, None)
-        sizes[budget] = paid.config.sample
+        paid, local = read_study(path)[1].values()
+        assert (paid.max_cost, local.max_cost) == (budget, None)
+        sizes[budget] = paid.sample
         assert json.loads(out)["samples"]["openai:gpt-4o-mini"] == sizes[budget]
     small, larger, whole = sizes.values()
     assert known(small) < known(larger)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.study import read_study, study_runs
+from mbbq_gen.runs.study import read_study
 from tests.support.api import KEY, replying
 from tests.support.cases import cases
 from tests.support.extraction import Capture, call
@@ -152,8 +152,8 @@ def test_init_writes_the_base_url_of_openai_models(
     with replying([ANSWER]) as first:
         code, _, err = command("init", *models, "--base-url", f"{first.root}/v1")
         assert code == 0, err
-        runs = study_runs(read_study(Path("study.toml")))
-        assert [run.config.base_url for run in runs] == [f"{first.root}/v1", None]
+        runs = read_study(Path("study.toml"))[1].values()
+        assert [run.base_url for run in runs] == [f"{first.root}/v1", None]
         code, _, err = command("run", "study.toml", "--json")
         assert (code, first.bodies == []) == (0, False), err
     assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.base_url is None

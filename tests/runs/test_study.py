@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+from mbbq_gen.runs.study import read_study, resolve_run_paths
 from tests.support.cases import DATA, cases
 from tests.support.extraction import Capture, call, stderr_of, succeed
 
@@ -44,7 +44,7 @@ def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) ->
     moved = f"{head}{tail}\n{new}" if new.startswith("[[") else head + new + tail
     study.write_text(moved, encoding="utf-8")
     with pytest.raises(MbbqGenError, match=said) as caught:
-        study_runs(read_study(study))
+        read_study(study)
     assert str(study) in str(caught.value)
 
 
