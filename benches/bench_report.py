@@ -138,7 +138,7 @@ def open_page(page: Path) -> Opened | None:
 
 _LISTED = """
 const done = arguments[0];
-(function look() { document.querySelector("#items li") ? done() : setTimeout(look, 5); })();
+(function look() { document.querySelector("#answers li") ? done() : setTimeout(look, 5); })();
 """
 _FILTERED = """
 const done = arguments[0], before = document.getElementById("count").textContent, began = performance.now();
@@ -155,21 +155,19 @@ box.dispatchEvent(new Event("change", { bubbles: true }));
 def ask_viewer(run: Path) -> tuple[int, float, float]:
     """The run's items, seconds until the viewer is ready, and milliseconds for a filtered page deep in the list."""
     from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.report.viewer import open_viewer
+    from mbbq_gen.report.viewer import ViewServer
     from mbbq_gen.runs.observations import ensure_extracted
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder, where = RunFolder(run), PackPaths()
     versions = ensure_extracted(folder, where)
     began = time.perf_counter()
-    viewer = open_viewer(folder, versions, where)
-    starts = time.perf_counter() - began
-    began = time.perf_counter()
-    path = "/items?language=en&flipped=yes&offset=200&limit=20"
-    assert viewer.respond(path)[0] == 200
-    answers = time.perf_counter() - began
-    count = viewer.index.count()
-    return count, starts, answers * 1000
+    with ViewServer(folder, versions) as server:
+        starts = time.perf_counter() - began
+        began = time.perf_counter()
+        server.page({"language": "en", "flipped": "yes", "page": "11"})
+        answers = time.perf_counter() - began
+        return server.index.count(), starts, answers * 1000
 
 
 if __name__ == "__main__":

@@ -133,6 +133,8 @@ def adjusted_scores(
 ) -> list[AdjustedScore]:
     """The control-adjusted bias of every group and metric, with the sign of the metric."""
     bias, control = split_panels(frame, by, sampling)
+    if not bias.groups:
+        return []
     return [
         AdjustedScore(
             group=group,

@@ -74,7 +74,7 @@ class Compare(RunsCommand):
 
     def _run(self) -> None:
         from mbbq_gen.analysis import comparison
-        from mbbq_gen.report.comparison_tables import comparison_blocks
+        from mbbq_gen.report.analysis_tables import comparison_blocks
         from mbbq_gen.runs.run_folder import RunFolder, serving_difference
 
         statistics, source = self.statistics, self.correct_with
@@ -120,7 +120,7 @@ class Agreement(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.analysis import agreement
-        from mbbq_gen.report.comparison_tables import agreement_blocks
+        from mbbq_gen.report.analysis_tables import agreement_blocks
 
         path, manifest, sampling = self.run_path, self.folder.manifest(), self.statistics.sampling()
         methods = manifest.config.method

@@ -52,7 +52,7 @@ class Annotate(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.cli.annotation_sheet import AnnotationTask
-        from mbbq_gen.report.annotation_views import annotation_blocks
+        from mbbq_gen.report.run_tables import annotation_blocks
 
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
@@ -100,7 +100,7 @@ class Judge(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import JudgeRunner
-        from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
+        from mbbq_gen.report.run_tables import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
         folder, resources = self.folder, self.resources

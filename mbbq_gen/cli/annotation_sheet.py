@@ -14,8 +14,8 @@ from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
-from mbbq_gen.report import annotation_views
-from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
+from mbbq_gen.report import sheets
+from mbbq_gen.report.sheets import SheetEntry, SheetRow
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.observations import ensure_extracted
 from mbbq_gen.runs.run_folder import RunFolder
@@ -62,14 +62,14 @@ class AnnotationTask:
         if draw not in self._draws[-1:]:
             review.append_records(self._folder.path / review.DRAWS_NAME, [draw])
         # The byte order mark makes spreadsheets read UTF-8.
-        write_lines(path, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
+        write_lines(path, ["\ufeff" + sheets.csv_sheet(entries, self._annotations).rstrip("\r\n")])
         say(f"{len(entries):,} extractions in {path}")
         say(f"fill it in, then: mbbq-gen annotate {self._folder.path} --import {path}")
 
     def import_sheet(self, path: Path) -> None:
         """Stores the annotations of a sheet that are new or changed; they are on disk when this returns."""
         with self._folder.open_store(read_only=True) as store:
-            annotations = [self._annotation(store, row) for row in annotation_views.read_sheet(path)]
+            annotations = [self._annotation(store, row) for row in sheets.read_sheet(path)]
         new = []
         for annotation in annotations:
             before = self._annotations.get(annotation.prompt_id)
@@ -90,7 +90,7 @@ class AnnotationTask:
             raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
         extraction, answered, _ = found
         is_agreed = bool(row.agrees and not row.right)
-        right = extraction.option if is_agreed else annotation_views.right_option(row, question_of(answered))
+        right = extraction.option if is_agreed else sheets.right_option(row, question_of(answered))
         if row.agrees is not None and row.agrees != (right == extraction.option):
             option = "no option" if extraction.option is None else f"option {extraction.option + 1}"
             raise DataError(

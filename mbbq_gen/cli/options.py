@@ -39,9 +39,6 @@ GROUPED = f"Group the scores by these, {GROUPS}"
 
 RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_expand_studies)]
 AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_expand_studies)]
-Verbose = Annotated[
-    bool, option("", "Also show both splits, all footnotes and the outcomes of extraction.", "--verbose", "-v")
-]
 Languages = Annotated[
     str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
 ]

@@ -15,7 +15,6 @@ from mbbq_gen.cli.options import (
     HtmlPage,
     RunsCommand,
     ScoreOptions,
-    Verbose,
     check_correction,
     extract_missing,
     varying,
@@ -47,17 +46,13 @@ class Report(RunsCommand):
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
-    paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
     page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
     figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
-    verbose: Verbose = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
 
-        if self.paper_figures and self.output is None:
-            raise UsageError("--paper-figures: for the page; give -o FILE.html too")
         if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.output is not None:
@@ -72,7 +67,7 @@ class Report(RunsCommand):
         else:
             labelled = [self.statistics.labels([run.path], self.resources, self.correct_with) for run in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, self.resources, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.resources, labels, self.statistics), nl=False)
 
     def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Prints the scores of all runs as JSON."""
@@ -100,14 +95,12 @@ class Report(RunsCommand):
         labelled = self.statistics.labels(paths, resources, self.correct_with)
         frame = self.statistics.frame(paths, resources)
         sources = [view_model.Source(*run, extract_missing(run[0], resources, extractor)) for run in named_runs(paths)]
-        with_papers = self.paper_figures or self.figures is not None
-        names = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
-        with Bar("report", len(names) + 1 + len(folders), "steps") as bar:
+        with Bar("report", len(charts.CHARTS) + 1 + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
 
-            drawings = charts.make_charts(frame, sampling, names, tick=tick)
+            drawings = charts.make_charts(frame, sampling, tick=tick)
             if self.output is not None:
                 view = view_model.build_report_view(
                     *(sources, frame, drawings),
@@ -130,13 +123,12 @@ class Report(RunsCommand):
 def report_text(
     folder: RunFolder,
     resources: PackPaths,
-    verbose: bool,
     labelled: AnnotatedFrame | None = None,
     statistics: ScoreOptions | None = None,
 ) -> str:
     """The report of a run, styled for stdout; with annotations, also corrected scores."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import LoadOptions, follow_up_reports, load_run_observations
 
@@ -146,15 +138,12 @@ def report_text(
         reading = LoadOptions(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + varying(frame, "method")
-    metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
-    scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
+    scores = reported(frame, [*by, "language", "split"], BRIEF_METRICS, sampling, labelled, extractor=extractor)
     scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], resources, sampling)})
     console = result_console()
     with console.capture() as captured:
-        print_blocks(
-            report_blocks(str(folder.path), manifest, progress, scores, console.width, verbose=verbose), console
-        )
+        print_blocks(report_blocks(str(folder.path), manifest, progress, scores), console)
     return captured.get()
 
 
@@ -162,7 +151,7 @@ class Leaderboard(RunsCommand):
     """Ranks models by accuracy and bias.
 
     For each benchmark and language, with confidence intervals and rank intervals. Models with other prompt variants,
-    option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
+    option orders or questions than the rest are listed, not ranked. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
 
@@ -170,13 +159,14 @@ class Leaderboard(RunsCommand):
         "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n  mbbq-gen leaderboard run-a run-b --csv board.csv"
     )
     output: HtmlPage = None
-    csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
+    csv: Path | None = option(
+        "Files", "Write CSV: one row per score of a model, benchmark and language.", metavar="FILE"
+    )
     statistics: ScoreOptions
 
     def _run(self) -> None:
         from mbbq_gen.report import leaderboard_views as views
         from mbbq_gen.report.leaderboard import build_leaderboard
-        from mbbq_gen.report.page import language_names
         from mbbq_gen.runs.observations import named_runs
 
         if self.output is not None:
@@ -189,9 +179,7 @@ class Leaderboard(RunsCommand):
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))
         if self.output is not None:
-            names = language_names((row.language for row in board.rows), self.resources)
-            paths = [shlex.quote(str(path)) for path in self.run_paths]
-            write_lines(self.output, [views.board_page(board, paths, names)])
+            write_lines(self.output, [views.board_page(board, [shlex.quote(str(path)) for path in self.run_paths])])
         if self.csv is not None:
             write_lines(self.csv, views.full_table(board).csv().splitlines())
         for file in filter(None, (self.output, self.csv)):
@@ -214,11 +202,9 @@ class View(RunCommand):
     open_browser: bool = flag("", "Open the page in the browser.", "--open")
 
     def _run(self) -> None:
-        from mbbq_gen.report.viewer import ViewServer, open_viewer
+        from mbbq_gen.report.viewer import ViewServer
 
-        folder, resources = self.folder, self.resources
-        versions = extract_missing(folder, resources)
-        with ViewServer(open_viewer(folder, versions, resources), self.port) as server:
+        with ViewServer(self.folder, extract_missing(self.folder, self.resources), self.port) as server:
             print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:
                 webbrowser.open(server.url)

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import typer
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, flag, option, settings
-from mbbq_gen.cli.options import InferenceOptions, Verbose, varying
+from mbbq_gen.cli.options import InferenceOptions, varying
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -147,6 +148,8 @@ _REPORT = (
     "mbbq_gen.report.score_tables",
 )
 """Modules that are imported while the model works, because their import is slow."""
+_TRANSPORT = "mbbq_gen.providers.http.transport"
+"""Imported on another thread while the run is planned: a part of its import, reading certificates, takes no lock."""
 
 
 def _helper_process(*names: str) -> HelperProcess:
@@ -226,7 +229,7 @@ def _show_runs(paths: list[Path], resources: PackPaths) -> None:
     by = ["model", *varying(frame, "benchmark"), *varying(frame, "method"), "language", "split"]
     console = result_console()
     scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
-    print_blocks(brief_blocks(scores, console.width), console)
+    print_blocks(brief_blocks(scores), console)
     for notice in dict.fromkeys(line for path in paths for line in RunFolder(path).manifest().notices):
         console.print(notice)
 
@@ -255,7 +258,6 @@ class RunModel(PackCommand):
         default=...,
     )
     config: RunConfig = settings(RunConfig.model_fields)
-    verbose: Verbose = False
 
     def _run(self) -> None:
         from mbbq_gen.cli.report import report_text
@@ -280,11 +282,12 @@ class RunModel(PackCommand):
                 extracting.start()
                 if not self.as_json:
                     reporting.start()
+                Thread(target=import_module, args=(_TRANSPORT,), daemon=True).start()
             result = Job(folder, config, resources, ProgressBars(say), extracting).execute()
             if self.as_json:
                 print_json(asdict(result))
             elif not result.batches_under_way:
-                typer.echo(reporting.call(report_text, folder, resources, self.verbose), nl=False)
+                typer.echo(reporting.call(report_text, folder, resources), nl=False)
         finally:
             reporting.close()
             extracting.close()

@@ -18,7 +18,7 @@ from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, 
 from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
-from mbbq_gen.core.text import one_of, words
+from mbbq_gen.core.text import duration, one_of, words
 
 _LOCAL_SAMPLE = 96
 """Default sample for a local model; takes a small model an hour or two on a CPU."""
@@ -114,7 +114,7 @@ def _is_paid(model: str, base_url: str | None) -> bool:
 
 def _plan(config: RunConfig) -> tuple[int | None, str]:
     """The sample for each language and split (None: all), and requests, cost and time as text."""
-    from mbbq_gen.report.run_tables import dollars, hours
+    from mbbq_gen.report.run_tables import dollars
     from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
 
@@ -142,7 +142,7 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     if cost is not None:
         facts.append(f"about {dollars(cost.online * share)}, in batches half of it")
     if found.hours is not None:
-        facts.append(f"about {hours(found.hours * share)}")
+        facts.append(f"about {duration(3600 * found.hours * share)}")
     return sample, ", ".join(facts)
 
 

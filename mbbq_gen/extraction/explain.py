@@ -102,14 +102,14 @@ def explain_analysis(extractor: RuleExtractor, analysis: Analysis, response: str
     )
 
 
-def _reason_of(rule: str) -> str:
+def reason_of(rule: str) -> str:
     """The meaning of a rule's name without its prefixes."""
-    return next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
+    return DECISIONS.get(rule) or next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
 
 
 def _decision_text(analysis: Analysis, question: Question) -> str:
     decision = analysis.decision
-    option, reason = decision.option, _reason_of(decision.rule)
+    option, reason = decision.option, reason_of(decision.rule)
     if decision.outcome in {"unparsed", "truncated", "empty"}:
         return DECISIONS[decision.rule]
     if decision.outcome == "multiple":
@@ -183,7 +183,7 @@ class _Candidates:
         decision, mentions = self._analysis.decision, self._mentions[p.line]
         winner, weak = decision.proposition, p.strength <= Strength.POSSIBLE
         if p is winner and p.positive:
-            reason = _reason_of(decision.rule)
+            reason = reason_of(decision.rule)
         elif not p.positive or weak:
             reason = p.rule.why
         elif winner is None:
@@ -192,7 +192,7 @@ class _Candidates:
             reason = "agrees with the winner, which is stronger or later"
         else:
             order = "stronger" if winner.strength > p.strength else "later"
-            reason = f"the winner is {order}: {_reason_of(decision.rule)} (this one: {p.rule.why})"
+            reason = f"the winner is {order}: {reason_of(decision.rule)} (this one: {p.rule.why})"
         mention = next((m for m in mentions if (m.start, m.end) == (p.first, p.last)), None)
         standing = p.rule.name.lower() if weak and p.rule in _IN_PASSING else "live"
         return self._candidate(

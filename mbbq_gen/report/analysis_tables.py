@@ -1,9 +1,9 @@
-"""Results of analyses as paragraphs and tables: scores, corrections, position, power, robustness, reasoning."""
+"""Results of analyses as paragraphs and tables, from the additions of `score` to follow-ups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, get_args
+from collections.abc import Container, Iterator, Mapping
+from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
@@ -14,7 +14,7 @@ from mbbq_gen.report.tables import (
     Block,
     Cell,
     Table,
-    Unwrapped,
+    bounds_text,
     estimate_text,
     group_name,
     number,
@@ -24,9 +24,12 @@ from mbbq_gen.report.tables import (
     share_text,
 )
 from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
+    from mbbq_gen.analysis.agreement import MethodAgreement
+    from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
     from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.position import PositionTable
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.reasoning import ReasoningReport
     from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
-    from mbbq_gen.benchmarks.control.coverage import TemplateRefusal
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.variance_components import VarianceTable
@@ -46,19 +48,15 @@ PROMPTS_COVERED = {
 """The prompts that intervals and tests hold for."""
 
 
-# --- cautions, tests, signs ------------------------------------------------------------------------------------------
-
-
-def caution_lines(table: FrozenModel) -> list[str]:
-    """Cautions on the scores of a table, one in each line, except for those in the table's own warnings."""
-    own = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
+def caution_lines(found: FrozenModel, explained: Container[str] = ()) -> list[str]:
+    """A line for each of three common reasons and warnings whose code occurs in the record and is not `explained`."""
     lines = {
         "too_few_templates": f"–: {TOO_FEW}",
         "too_few_prompt_variants": f"–: {TOO_FEW_PROMPT_VARIANTS}",
         "low_parse_rate": f"low_parse_rate: {LOW_PARSING_TEXT}",
     }
-    record = table.model_dump_json()
-    return [f"\n{line}" for code, line in lines.items() if f'"{code}"' in record and code not in own]
+    record = found.model_dump_json()
+    return [f"\n{line}" for code, line in lines.items() if f'"{code}"' in record and code not in explained]
 
 
 def describe_test(test: TestResult) -> str:
@@ -80,10 +78,7 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
     """The meaning of the metrics' signs, with one line for each meaning."""
     yield ""
     for meaning in dict.fromkeys(signs.values()):
-        yield Unwrapped(f"{', '.join(name for name, sign in signs.items() if sign == meaning)}: {meaning}")
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
+        yield f"{', '.join(name for name, sign in signs.items() if sign == meaning)}: {meaning}"
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
@@ -91,8 +86,9 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
     for mean in report.macro_averages:
         averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
-    differences = ((group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted)
-    adjusted = Table("group", "metric", "bias", "on control", "bias − control", rows=differences)
+    adjusted = Table("group", "metric", "bias", "on control", "bias − control")
+    for one in report.adjusted:
+        adjusted.add_row(group_name(one.group), one.metric, one.bias, one.control, one.adjusted)
     tests = Table("group", "metric", "test", "p (false discovery rate)")
     for group in report.tests:
         for test in group.tests:
@@ -108,18 +104,12 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         name = ", ".join([*stop.group.values(), *([" − ".join(stop.compared)] if stop.compared else [])])
         values = [number(value, signed=True) for value in (stop.adjusted_value, stop.value)]
         yield f"{stop.run} stopped on its result: {name}: {stop.metric} {values[0]} median-unbiased (plain {values[1]})"
-    yield from caution_lines(report)
+    yield from caution_lines(report, report.warnings)
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
         yield f"\nintervals and tests: {PROMPTS_COVERED[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
-
-
-# --- corrections by annotations --------------------------------------------------------------------------------------
-
-_ROLE_TITLES = {"target": "target", "non_target": "non-target", "unknown": "unknown"}
-_ROLE_TITLES |= {"none": "no option", "person": "a person"}
 
 
 def corrected_text(score: CorrectedScore) -> str:
@@ -129,26 +119,12 @@ def corrected_text(score: CorrectedScore) -> str:
     return estimate_text(score)
 
 
-def matrix_table(matrix: ConfusionMatrix) -> Table:
-    """The confusion matrix of the extraction: annotated choices, in shares of each extracted role."""
-    occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
-    roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
-    shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
-    title = f"annotated choice by extraction: {matrix.language or 'all languages'}, {percent(matrix.rate)} wrong"
-    table = Table("extracted as", "labels", *(f"says {_ROLE_TITLES[role]}" for role in roles), title=title)
-    for read in roles:
-        count = sum(cell.count for cell in matrix.cells if cell.read == read)
-        said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
-        table.add_row(_ROLE_TITLES[read], f"{count:.0f}", *said)
-    return table
-
-
 def correction_blocks(correction: Correction) -> Iterator[Block]:
     """Corrected scores, then error rates and confusion matrices of the extraction."""
     scores = Table("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
     for group in correction.groups:
-        for place, (name, score) in enumerate(group.metrics.items()):
-            start = (group_name(group.group) if place == 0 else "", name, number(score.uncorrected, signed=True))
+        for name, score in group.metrics.items():
+            start = (group_name(group.group), name, number(score.uncorrected, signed=True))
             change = number(score.correction, signed=True)
             scores.add_row(*start, corrected_text(score), change, score.ppi_lambda, score.n_labels)
     yield from ("", scores)
@@ -158,10 +134,153 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
     )
     errors = ((group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors)
     yield from ("", Table("group", "labels", "error rate", rows=errors))
-    yield from map(matrix_table, correction.matrices)
+    yield from map(_matrix_table, correction.matrices)
 
 
-# --- position --------------------------------------------------------------------------------------------------------
+def _matrix_table(matrix: ConfusionMatrix) -> Table:
+    """The confusion matrix of the extraction: annotated choices, in shares of each extracted role."""
+    occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
+    roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
+    shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
+    title = f"annotated choice by extraction: {matrix.language or 'all languages'}, {percent(matrix.rate)} wrong"
+    titles = (f"says {role.replace('_', '-')}" for role in roles)
+    table = Table("extracted as", "labels", *titles, title=title)
+    for read in roles:
+        count = sum(cell.count for cell in matrix.cells if cell.read == read)
+        said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
+        table.add_row(read.replace("_", "-"), f"{count:.0f}", *said)
+    return table
+
+
+def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
+    """Every comparison, metric by metric, with warnings and the methods in use."""
+    if table.split == "control":
+        yield "the control questions:"
+    for comparison in table.comparisons:
+        if comparison.within:
+            yield f"\n{group_name(comparison.within)}"
+        yield from _selection_lines(comparison)
+        for metric in comparison.metrics:
+            yield from _metric_blocks(comparison.across, metric)
+        yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
+    yield from (f"not compared: {line}" for line in table.left_out)
+    yield from [table.serving] if table.serving is not None else []
+    yield from caution_lines(table, {code for one in table.comparisons for code in one.warnings})
+    family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
+    yield (
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates "
+        f"({table.n_resamples:,} resamples, seed {table.seed}); "
+        f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
+        f"p (Holm): corrected for the number of {family}."
+        + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
+    )
+    if table.corrected_by is not None:
+        yield (
+            f"corrected: by {table.corrected_by} labels, prediction-powered, with intervals over templates and labels. "
+            "p: by their t distribution."
+        )
+
+
+def _selection_lines(comparison: Comparison) -> Iterator[str]:
+    """The templates that a comparison is restricted to."""
+    found, purpose = comparison.matched, "matched: on"
+    if comparison.selection is not None:
+        found, purpose = comparison.selection, "compared on"
+    if found is not None:
+        each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
+        yield (
+            f"{purpose} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
+            f"questions in all ({each})"
+        )
+    if comparison.templates_excluded:
+        yield f"{len(comparison.templates_excluded)} templates are not in all of them and left out"
+
+
+def _metric_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
+    """Levels, tests over all of them, pairs, equivalence tests, unparsed answers, and corrections."""
+    yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
+    yield f"({metric.sign})\n"
+    titles: tuple[str, ...] = ("answers", "parsed", "acc.", "control\nacc.", "score", "bounds", "p ≠ 0", "on control")
+    levels = Table(across, *titles, "score − control")
+    for one in metric.levels:
+        rates = (share(one.parse_rate), one.accuracy, one.control_accuracy)
+        p_value = p_text(one.tests[0].p_value) if one.tests else None
+        score = (one.score, bounds_text(one.bounds) or None, p_value, one.control, one.adjusted)
+        levels.add_row(one.level, one.n_answers, *rates, *score)
+    yield levels
+    codes = {"too_few_templates", "too_few_prompt_variants"}
+    tests = [(test.reason or "") if test.reason_code in codes else describe_test(test) for test in metric.overall]
+    yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
+    if metric.left_out:
+        yield f"     (all but {', '.join(metric.left_out)}: no score)"
+    titles = ("value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part")
+    pairs = Table("difference", *titles)
+    for pair in metric.pairs:
+        test, parts = pair.tests[0], pair.decomposition
+        effect = None if test.effect is None else f"{test.effect:+.2f}"
+        rate_and_direction = (parts.rate, parts.direction) if parts else (None, None)
+        start = (_pair_name(pair), pair.difference, p_text(test.p_adjusted), effect)
+        pairs.add_row(*start, pair.adjusted, pair.matched, *rate_and_direction)
+    yield from ("", pairs)
+    named = [
+        *((one.level, one.tests) for one in metric.levels),
+        *((_pair_name(one), one.tests) for one in metric.pairs),
+    ]
+    for name, found in named:
+        for test in found:
+            if test.test == "tost":
+                holm = "" if test.p_adjusted is None else f", Holm {p_text(test.p_adjusted)}"
+                yield f"{name}: {describe_test(test)}{holm}"
+    for pair in metric.pairs:
+        if pair.warnings:
+            yield f"{_pair_name(pair)}: {', '.join(pair.warnings)}"
+        if bounds := bounds_text(pair.bounds):
+            yield f"{_pair_name(pair)}: {bounds} whatever the unparsed answers were"
+    corrected = _corrected_table(across, metric)
+    if corrected.rows:
+        yield from ("", corrected)
+
+
+def _pair_name(pair: PairDifference) -> str:
+    return f"{pair.first} − {pair.second}"
+
+
+def _corrected_table(across: str, metric: MetricComparison) -> Table:
+    """Scores and differences corrected by labels; no rows without labels."""
+    table = Table(across, "error rate", "labels", "as extracted", "corrected", "p (Holm)")
+    for one in metric.levels:
+        if one.corrected is not None:
+            error = percent(one.extraction_error.rate) if one.extraction_error else None
+            scores = (number(one.score.value, signed=True), corrected_text(one.corrected))
+            table.add_row(one.level, error, one.corrected.n_labels, *scores, None)
+    for pair in metric.pairs:
+        if pair.corrected is not None:
+            scores = (number(pair.difference.value, signed=True), corrected_text(pair.corrected))
+            table.add_row(_pair_name(pair), None, None, *scores, p_text(pair.corrected.p_adjusted))
+    return table
+
+
+def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
+    """Agreement of the methods, and their scores."""
+    yield f"{found.model}: {found.run}"
+    titles = ("split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
+    pairs = Table("methods", *titles, title="Agreement of the methods")
+    for pair in found.pairs:
+        flips = [f"{one.first} → {one.second} {one.n:,}".replace("_", "-") for one in pair.flips[:3]]
+        counts = (pair.split, pair.language, pair.n_pairs, pair.n_read)
+        pairs.add_row(f"{pair.first} / {pair.second}", *counts, share_text(pair.equal_share), pair.kappa, flips)
+    titles = ("score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}")
+    scores = Table(*titles, title="Scores by method")
+    for one in found.scores:
+        names = (one.metric, one.split, one.language, one.method)
+        scores.add_row(*names, one.n_answers, one.score, one.minus_first)
+    yield from (pairs, scores)
+    yield from ("", *caution_lines(found))
+    yield (
+        "pairs: the same question by both methods; parsed: both chose a role, and shares and kappa are of these. "
+        f"Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} resamples, seed "
+        f"{found.seed}); unparsed answers: {found.unparsed}. Differences are paired by template."
+    )
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
@@ -179,9 +298,6 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
             scores.add_row(score.metric, score.plain, balanced, score.difference)
         yield scores
     yield from (*caution_lines(found), f"\npreference: {found.preference_sign}", *sign_blocks(found.signs))
-
-
-# --- power -----------------------------------------------------------------------------------------------------------
 
 
 def power_blocks(table: PowerTable) -> Iterator[Block]:
@@ -211,9 +327,6 @@ def deviations_text(sd: VarianceAssumptions) -> str:
         f"prompt variant {sd.prompt_variant:.3f}, template × prompt variant {sd.template_prompt_variant:.3f}, "
         f"language × prompt variant {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f}"
     )
-
-
-# --- robustness ------------------------------------------------------------------------------------------------------
 
 
 def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
@@ -259,119 +372,72 @@ def _component_table(table: VarianceTable) -> Table:
 
 
 def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
-    """The effects of the axes' levels on a metric, then interactions of two."""
+    """The effects of the axes' levels on a metric, also in each language, then interactions of two."""
     yield f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)"
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
-    found = {
-        (effect.axes[0], effect.levels[0], effect.language): effect for effect in (*effects.main, *effects.by_language)
-    }
+    of_level = {(one.axes[0], one.levels[0], one.language): one for one in (*effects.main, *effects.by_language)}
     titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
     levels = Table(*titles)
     for mean in effects.means:
-        key = (mean.axis, mean.level)
-        change: list[Cell] = ["(base)", "", "", *("" for _ in languages)]
-        if effect := found.get((*key, None)):
+        change: list[Cell] = ["(base)", *[""] * (2 + len(languages))]
+        if effect := of_level.get((mean.axis, mean.level, None)):
             change = [*effect.against, effect.difference, p_text(effect.test.p_adjusted)]
-            change += [found[*key, language].difference for language in languages]
-        levels.add_row(*key, mean.score, *change)
+            change += [of_level[mean.axis, mean.level, language].difference for language in languages]
+        levels.add_row(mean.axis, mean.level, mean.score, *change)
     yield levels
     if effects.interactions:
-        rows = (
-            (" × ".join(two.axes), " × ".join(two.levels), two.difference, p_text(two.test.p_adjusted))
-            for two in effects.interactions
-        )
-        both = Table("axes", "levels", "difference", "p (Holm)", rows=rows)
+        both = Table("axes", "levels", "difference", "p (Holm)", "not separable from")
+        for two in effects.interactions:
+            names = (" × ".join(two.axes), " × ".join(two.levels))
+            aliases = [" × ".join(axes) for axes in two.aliased_with]
+            both.add_row(*names, two.difference, p_text(two.test.p_adjusted), aliases)
         yield from ("\ntwo levels together, beyond what each does", both)
-    for one, other in sorted(
-        {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
-    ):
-        if one < other:
-            yield f"{' × '.join(one)} and {' × '.join(other)} can't be separated in this design"
-
-
-# --- reasoning -------------------------------------------------------------------------------------------------------
-
-_TRANSITIONS: Final = {
-    "consistent": "consistent",
-    "switched_to_unknown": "to unknown",
-    "switched_to_stereotype": "to the stereotype",
-    "switched_to_other": "to the other person",
-}
 
 
 def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
     """Trace counts, transitions from reasoning to answer, stances, and scores of reasoning and answers."""
     yield f"{found.model}: {found.run}"
-    names = list(found.groups[0].group) if found.groups else []
-    titles = (*names, "answers", "traces", "truncated", "tokens", "in", "with a conclusion")
-    traces = Table(*titles, title="Reasoning traces")
-    moves = Table(*names, "both parsed", *_TRANSITIONS.values(), title="Answers after the reasoning")
+    names = list(found.groups[0].group)
+    titles: tuple[str, ...] = ("answers", "traces", "truncated", "tokens", "in", "with a conclusion")
+    traces = Table(*names, *titles, title="Reasoning traces")
+    transitions = (part.name.replace("_", " ") for part in found.groups[0].transitions)
+    moves = Table(*names, "both parsed", *transitions, title="Answers after the reasoning")
     stances = Table(*names, *(STANCE_TITLES[name] for name in STANCES), title="Traces by stance")
+    titles = ("score", "reasoning", "answers", "answers − reasoning")
+    scores = Table(*names, *titles, title="Scores of reasoning and of answers")
     for group in found.groups:
         values, tokens = group.group.values(), None if group.mean_tokens is None else f"{group.mean_tokens:,.0f}"
         written = [f"{code} {count:,}" for code, count in group.reasoning_language.items()]
         counts = (group.n_answers, group.n_traces, group.n_cut, tokens)
         traces.add_row(*values, *counts, written, share_text(group.concluded.share))
-        shares = [share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS]
-        moves.add_row(*values, group.transitions[0].of, *shares)
+        moves.add_row(*values, group.transitions[0].of, *(share_text(part.share) for part in group.transitions))
         stances.add_row(*values, *(share_text(part.share) for part in group.stances))
-    titles = ("score", *names, "reasoning", "answers", "answers − reasoning")
-    scores = Table(*titles, title="Scores of reasoning and of answers")
-    for place in range(max((len(group.scores) for group in found.groups), default=0)):
-        for group in found.groups:
-            for score in group.scores[place : place + 1]:
-                scores.add_row(score.metric, *group.group.values(), score.reasoning, score.answers, score.difference)
+        for score in group.scores:
+            scores.add_row(*values, score.metric, score.reasoning, score.answers, score.difference)
     yield from (traces, moves, stances, scores)
     yield (
-        "\nboth parsed: reasoning and answer each choose an option; shares are of these, the last two of questions "
-        f"with one target. Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} "
-        f"resamples, seed {found.seed}); unparsed: {found.unparsed}. Differences are paired by template."
+        "\nboth parsed: reasoning and answer each choose an option; shares are of these, those of switches to the "
+        f"stereotype and to the other person of questions with one target. Intervals: {found.confidence_level:.0%}, "
+        f"bootstrap over templates ({found.n_resamples:,} resamples, seed {found.seed}); unparsed: {found.unparsed}. "
+        "Differences are paired by template."
     )
-    if cut := sum(group.n_cut for group in found.groups):
-        yield (
-            f"{cut:,} traces reached the token limit, so their answers are truncated; raise --max-tokens, or ask for "
-            "less --reasoning-effort, in a new run."
-        )
-
-
-# --- follow-ups -------------------------------------------------------------------------------------------------------
 
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
-    """Findings, parse rates and scores with and without follow-ups, and choices."""
-    groups = [group for group in found.groups if group.followed_up]
+    """Findings, parse rates and scores without and with follow-ups."""
     yield from found.findings
     titles: tuple[str, ...] = ("answers", "parsed", "followed up", "replied", "chose none", "parsed with follow-ups")
     parsed = Table("language", "split", *titles, title="Parse rates without and with follow-ups")
     titles = ("metric", "first answers", "with follow-ups", "difference")
     scored = Table("language", "split", *titles, title="Scores without and with follow-ups")
-    titles = ("answers", "number", "biased", "counter-biased", "unknown")
-    chosen = Table("language", "split", *titles, title="What was chosen")
-    for group in groups:
-        names, after = (group.language, group.split), _part(group.read_with_follow_up, group.answers)
-        first = (group.answers, _part(group.read, group.answers), group.followed_up, group.replied, group.none)
-        parsed.add_row(*names, *first, after)
-        for place, (name, one) in enumerate(group.metrics.items()):
+    for group in found.groups:
+        if not group.followed_up:
+            continue
+        names = (group.language, group.split)
+        before, after = (f"{part / group.answers:.1%}" for part in (group.read, group.read_with_follow_up))
+        parsed.add_row(*names, group.answers, before, group.followed_up, group.replied, group.none, after)
+        for name, one in group.metrics.items():
             if one.first.value is not None or one.with_follow_up.value is not None:
-                sides = (number(side.value, signed=name[0] != "a") for side in (one.first, one.with_follow_up))
-                scored.add_row(*(names if place == 0 else ("", "")), name, *sides, one.difference)
-        for choice in group.choices:
-            if choice.n:
-                shares = (percent(part) for part in (choice.biased, choice.counter_biased, choice.unknown))
-                chosen.add_row(*names, choice.source, choice.n, *shares)
-    if groups:
-        yield from (parsed, scored, chosen)
-        yield (
-            "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
-            "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
-        )
-
-
-def _part(part: int, whole: int) -> str | None:
-    return f"{100 * part / whole:.1f}%" if whole else None
-
-
-def refusal_table(refusals: Iterable[TemplateRefusal], title: str = "") -> Table:
-    """Questions without a control question, by template and reason."""
-    rows = ((one.language, one.template_id, one.reason, one.questions, one.of, one.what) for one in refusals)
-    return Table("language", "template", "reason", "questions", "of", "failed at", rows=rows, title=title)
+                sides = (number(side.value, signed=METRICS[name].low < 0) for side in (one.first, one.with_follow_up))
+                scored.add_row(*names, name, *sides, one.difference)
+    yield from (table for table in (parsed, scored) if table.rows)

@@ -6,18 +6,16 @@ Control characters of the response are made visible (`core.text.visible_text`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
-from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, normalised_score
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from mbbq_gen.extraction.explain import Candidate, Explanation
     from mbbq_gen.extraction.reasoning import ReasoningExtraction
@@ -25,44 +23,67 @@ if TYPE_CHECKING:
 
 SHOWN_CANDIDATES = 20
 """The most candidates that are listed; JSON has them all."""
-LONG_STRETCH, KEPT_ENDS = 600, 200
-"""Length of text without marks that is shortened, and the characters kept at each of its ends."""
+SHOWN_CHARACTERS, AROUND = 8000, 20
+"""Characters of a response that are printed, and those before and behind a candidate."""
 
-_WON, _LOST, _EVIDENCE, _ASIDE = "bold green", "yellow", "underline", "dim"
+_WON, _LOST, _ASIDE = "bold green", "yellow", "dim"
+Piece = tuple[str, int]
+"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
+PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
+_MEANINGS = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
+"""Kind of a candidate without an option → its meaning."""
+
+
+def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piece]:
+    """The text in pieces: evidence is marked, invisible characters are made visible.
+
+    Of more than `limit` characters, a third is from the beginning, the others from the end; evidence is always shown.
+    """
+    size, around = len(text), limit // 16
+    evidence = [(start, min(end, size)) for start, end in spans if start < min(end, size)]
+    shown = [(0, size)]
+    if size > limit:
+        shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
+        shown += [(edge - around, edge + around) for span in evidence for edge in span]
+
+    def kind_of(part: tuple[int, int]) -> int:
+        if not any(start <= part[0] < end for start, end in shown):
+            return LEFT_OUT
+        return EVIDENCE if any(start <= part[0] < end for start, end in evidence) else PLAIN
+
+    found: list[Piece] = []
+    edges = {min(max(edge, 0), size) for span in (*shown, *evidence) for edge in span}
+    for kind, group in groupby(pairwise(sorted(edges)), kind_of):
+        parts = list(group)
+        start, end = parts[0][0], parts[-1][1]
+        left_out = f"⟨… {end - start:,} characters …⟩"
+        found.append((left_out if kind == LEFT_OUT else visible_text(text[start:end]), kind))
+    return found
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Prints the response, its extraction with the reason, and the candidates."""
+    """Prints the response, its extraction with the reason, and the candidates, the winner first."""
     from rich.text import Text
 
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
-    lines = response_text(explanation).split("\n", allow_blank=True)
+    response, found = Text(), explanation.extraction
+    for piece, kind in pieces(explanation.response, found.spans, SHOWN_CHARACTERS):
+        response.append(f"⟦{piece}⟧" if kind == EVIDENCE else piece, style=_WON if kind == EVIDENCE else None)
+    lines = response.split("\n", allow_blank=True)
     console.print(Text("\n").join(Text("  ").append_text(line) for line in lines))
-    found = explanation.extraction
+    for zone in explanation.zones:
+        text = explanation.response[slice(*zone.span)]
+        console.print(f"no answer ({zone.kind}): {shortened(text, 100)}", style=_ASIDE)
     read_as = chosen_text(found.option, explanation.labels, explanation.options)
     console.print(f"\nread as   {read_as}   ({_facts(found)})", style="bold")
-    because = explanation.decision
-    if found.option is not None:
-        reasons = (candidate.reason for candidate in explanation.candidates if is_winner(candidate, explanation))
-        because = next(chain(reasons, (WHY[part] for part in found.rule.split(":") if part in WHY)), because)
-    console.print(f"because   {because}")
+    console.print(f"because   {explanation.decision}")
     if found.conflicts:
         console.print(f"against   {', '.join(found.conflicts)}")
     console.print()
     numbered = list(enumerate(explanation.candidates, start=1))
     numbered.sort(key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
     for number, candidate in numbered[:SHOWN_CANDIDATES]:
-        won = is_winner(candidate, explanation)
-        text = f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}  →  "
-        console.print(text + _meaning(candidate, explanation), style=_WON if won else _LOST)
-        state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
-        tier = f", strength {candidate.tier}" if candidate.tier else ""
-        is_left_over = candidate.status == "won" and not won
-        why = "ruled out; it leaves the one that was read" if is_left_over else candidate.reason
-        console.print(f"      {state}{tier}: {why}")
-        if candidate.source is not None:
-            source = candidate.source
-            console.print(f"      {source.file}  {source.key}  {source.phrase}", style=_ASIDE)
+        _print_candidate(number, candidate, explanation, console)
     if len(numbered) > SHOWN_CANDIDATES:
         console.print(f"and {len(numbered) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
     if not numbered:
@@ -70,8 +91,28 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     console.print(f"\nextractor {explanation.version}, language {explanation.language}", style=_ASIDE)
 
 
-def _facts(found: Extraction | ReasoningExtraction) -> str:
-    return f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
+def _print_candidate(number: int, candidate: Candidate, explanation: Explanation, console: Console) -> None:
+    """Prints a candidate with its meaning, why it won or lost, and the pack entry behind it."""
+    won = is_winner(candidate, explanation)
+    named = [chosen_text(option, explanation.labels, explanation.options) for option in candidate.options]
+    meaning = " + ".join(named) or _MEANINGS.get(candidate.kind, "not on offer")
+    start, end = candidate.span
+    before, after = explanation.response[max(0, start - AROUND) : start], explanation.response[end : end + AROUND]
+    place = " ".join(visible_text(f"{before}⟦{shortened(candidate.text, 60)}⟧{after}").split())
+    console.print(f"{'✔' if won else '✗'} {number:<3} {place}  →  {meaning}", style=_WON if won else _LOST)
+    state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
+    tier = f", strength {candidate.tier}" if candidate.tier else ""
+    is_left_over = candidate.status == "won" and not won
+    why = "ruled out; it leaves the one that was read" if is_left_over else candidate.reason
+    console.print(f"      {state}{tier}: {why}")
+    if (source := candidate.source) is not None:
+        console.print(f"      {source.file}  {source.key}  {source.phrase}", style=_ASIDE)
+
+
+def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
+    """Whether the candidate is the extraction; False if the option only remained after others were ruled out."""
+    chosen = explanation.extraction.option
+    return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
 
 
 def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str]) -> str:
@@ -79,10 +120,8 @@ def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str
     return "no option" if option is None else f"{labels[option]}: {shortened(options[option], 80)}"
 
 
-def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
-    """Whether the candidate is the extraction; False if the option only remained after others were ruled out."""
-    chosen = explanation.extraction.option
-    return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
+def _facts(found: Extraction | ReasoningExtraction) -> str:
+    return f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
 
 
 def print_reasoning_trace(
@@ -98,65 +137,6 @@ def print_reasoning_trace(
         console.print(f"because   {shortened(reasoning[start:end], 200)}")
     for mark in extraction.marks:
         console.print(f"speaks of {STANCE_TITLES[mark.stance]}: {shortened(reasoning[slice(*mark.span)], 200)}")
-
-
-# --- the response with its marks -------------------------------------------------------------------------------------
-
-
-def response_text(explanation: Explanation) -> Text:
-    """The response with zones in ⟪⟫, and candidates in ⟦⟧ with their numbers."""
-    from rich.text import Text
-
-    response, marked = explanation.response, _marked(explanation)
-    zones = [zone for zone in explanation.zones if zone.span[0] < zone.span[1]]
-    evidence = explanation.extraction.spans
-    spans = [*marked, *(zone.span for zone in zones), *evidence]
-    edges = sorted({0, len(response), *(edge for span in spans for edge in span)})
-    # Marked candidates are not split.
-    edges = [edge for edge in edges if not any(start < edge < end for start, end in marked)]
-    text, inside = Text(), ""
-    for start, end in pairwise(edges):
-        zone = next((zone.kind for zone in zones if zone.span[0] <= start < zone.span[1]), "")
-        if zone != inside:
-            text.append(("⟫" if inside else "") + (f"⟪{zone}: " if zone else ""), style=_ASIDE)
-            inside = zone
-        words = response[start:end]
-        if len(words) > LONG_STRETCH:
-            left_out = len(words) - 2 * KEPT_ENDS
-            words = f"{words[:KEPT_ENDS]} ⟨… {left_out:,} characters …⟩ {words[-KEPT_ENDS:]}"
-        words, number = visible_text(words), marked.get((start, end))
-        if number is None:
-            is_evidence = any(first <= start < last for first, last in evidence)
-            text.append(words, style=_ASIDE if zone else _EVIDENCE if is_evidence else None)
-            continue
-        won = is_winner(explanation.candidates[number], explanation)
-        style, named = _WON if won else _LOST, f"{number + 1}{'✔' if won else ''}"
-        text.append(f"⟦{named} {words}⟧", style=style)
-    text.append("⟫" if inside else "", style=_ASIDE)
-    return text
-
-
-def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
-    """Span → index of its candidate; of overlapping candidates only the winner or else the first is included."""
-    by_place = sorted(enumerate(explanation.candidates), key=lambda entry: (entry[1].span[0], -entry[1].span[1]))
-    by_place.sort(key=lambda entry: not is_winner(entry[1], explanation))
-    chosen: dict[tuple[int, int], int] = {}
-    for number, candidate in by_place:
-        start, end = candidate.span
-        if start < end and not any(start < last and first < end for first, last in chosen):
-            chosen[start, end] = number
-    return chosen
-
-
-# --- the candidates --------------------------------------------------------------------------------------------------
-
-
-def _meaning(candidate: Candidate, explanation: Explanation) -> str:
-    """The meaning of a candidate in words."""
-    if candidate.options:
-        return " + ".join(chosen_text(index, explanation.labels, explanation.options) for index in candidate.options)
-    meanings = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
-    return meanings.get(candidate.kind, "not on offer")
 
 
 def print_likelihoods(

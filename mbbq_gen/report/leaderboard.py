@@ -1,29 +1,26 @@
-"""The leaderboard of several runs: its records and their computation.
+"""The leaderboard of several runs: a row is a model on a benchmark in a language.
 
-A row is a model on a benchmark in a language. There is no overall rank and no overall score: see docs/figures.md.
+There is no overall rank and no overall score: see docs/figures.md.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.scores import Bounds, MetricDefinition, score
+from mbbq_gen.analysis.scores import MetricDefinition, MetricScore, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.conclusions import (
     NEEDED,
-    NO_CLAIM,
-    UNINTERPRETABLE,
     Assessment,
     Direction,
     GroupAssessment,
+    assess,
     assess_groups,
-    listing,
+    conclusions,
 )
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
@@ -95,24 +92,15 @@ CAUTIONS: dict[str, str] = {
     "too_few_templates": f"{TOO_FEW}, and no rank is surely better",
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: intervals are rough ones",
     "no_control": "no control questions were asked",
-    "prompts_differ": "its prompts differ from those of most models: not comparable with them, and ranked separately",
+    "prompts_differ": "its prompts differ from those of most models: not comparable with them, and has no ranks",
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
 """Caution code of a row → its sentence."""
 
 
-class LeaderboardScore(FrozenModel):
+class LeaderboardScore(MetricScore):
     """A score of one row."""
 
-    value: float | None = None
-    """None if it is undefined or was not requested."""
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n_templates: int = 0
-    bounds: Bounds | None = None
-    """Lowest and highest score over all possible unparsed answers; None if these cannot change it."""
-    equivalence_bound: float | None = None
-    """The smallest margin, in either direction, that a bias is shown to lie within (two one-sided tests)."""
     rank: RankInterval | None = None
     """None if it can't be ranked, or if no other model had the same prompts."""
 
@@ -129,14 +117,13 @@ class LeaderboardRow(FrozenModel):
     parse_rate: float | None
     """Of the bias split."""
     scores: dict[str, LeaderboardScore]
+    """Name from BOARD_METRICS → score; without control questions, without their accuracy."""
     assessment: Assessment
     """Whether its bias can be interpreted."""
     bias_direction: Direction
     """Of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
-    same_prompts: int
-    """Number of the group of rows of a benchmark and language with the same prompts; 1 is the largest group."""
     differences: tuple[str, ...]
-    """Differences of its prompts from those of group 1."""
+    """Differences of its prompts from those of most models; with any, it has no ranks."""
     cautions: tuple[str, ...]
     """Codes of CAUTIONS."""
 
@@ -157,7 +144,7 @@ class Leaderboard(FrozenModel):
     serving: str | None = None
     """Differences of the runs in server or sampling, in one sentence; None if there are none."""
     conclusions: dict[str, str]
-    """Benchmark → conclusion on its rows in one sentence."""
+    """Model, if there are several benchmarks with its benchmark → conclusion in one sentence, as in a report."""
     definitions: dict[str, MetricDefinition]
     rows: tuple[LeaderboardRow, ...]
     """Sorted by benchmark, language and model."""
@@ -166,10 +153,6 @@ class Leaderboard(FrozenModel):
     ranks: str = (
         "best and worst rank that differences paired by template allow, over all pairs at once (Bonferroni); accuracy: "
         "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
-    )
-    equivalence_bound: str = (
-        "two one-sided tests over templates (TOST) show that the bias is smaller than the number, each score alone; "
-        "they do not show that there is no bias"
     )
     no_overall_rank: str = (
         "There is no overall rank, because biases in different contexts, languages and benchmarks may have opposite "
@@ -191,17 +174,18 @@ def build_leaderboard(
     by = ("model", "benchmark", "language", "split")
     frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in by)
     metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    groups: dict[tuple[str, ...], list[GroupAssessment]] = {}
     scores = score(frame, by, metrics, sampling)
-    for one in assess_groups(scores):
-        if one.bias is not None:
-            groups.setdefault((str(one.group["benchmark"]), one.language), []).append(one)
-    if not groups:
+    found = [one for one in assess_groups(scores) if one.bias is not None]
+    if not found:
         raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
+    groups: dict[tuple[str, str], dict[str, GroupAssessment]] = {}
+    for one in found:
+        groups.setdefault((str(one.group["benchmark"]), one.language), {})[str(one.group["model"])] = one
     rows: list[LeaderboardRow] = []
-    for (benchmark, language), found in sorted(groups.items()):
+    for (benchmark, language), group in sorted(groups.items(), key=lambda entry: entry[0]):
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
-        rows += _rows(part, {str(one.group["model"]): one for one in found}, manifests, sampling)
+        rows += _rows(part, group, manifests, sampling)
+    names = ("model", "benchmark") if len({benchmark for benchmark, _ in groups}) > 1 else ("model",)
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         **sampling.facts(),
@@ -209,15 +193,8 @@ def build_leaderboard(
         average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
         serving=serving_difference({model: manifest for (model, _), manifest in manifests.items()}),
-        conclusions={
-            name: headline([row for row in rows if row.benchmark == name])
-            for name in dict.fromkeys(row.benchmark for row in rows)
-        },
-        definitions={
-            name: scores.definitions[metric].model_copy(update={"meaning": where + METRICS[metric].meaning})
-            for name, (split, metric) in BOARD_METRICS.items()
-            for where in ["On control questions: " if split == "control" else ""]
-        },
+        conclusions={" on ".join(one.names): one.short for one in conclusions(found, names)},
+        definitions={name: scores.definitions[metric] for name, (_, metric) in BOARD_METRICS.items()},
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
     )
@@ -225,102 +202,70 @@ def build_leaderboard(
 
 def _rows(
     part: polars.DataFrame, found: Mapping[str, GroupAssessment], manifests: Manifests, sampling: InferenceSettings
-) -> list[LeaderboardRow]:
+) -> Iterator[LeaderboardRow]:
     """The rows of one benchmark and language; `found`: model → its assessment."""
-    prompts: dict[tuple[str, str], dict[str, str]] = {}
+    prompts: dict[str, dict[str, dict[str, str]]] = {"bias": {}, "control": {}}
     for (split, model), answers in part.partition_by("split", "model", as_dict=True).items():
-        prompts[str(split), str(model)] = prompt_fingerprint(answers, _manifest_of(str(model), answers, manifests))
-    by_prompts: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for model in sorted(found):
-        by_prompts.setdefault(tuple(prompts["bias", model].items()), []).append(model)
-    groups, rows = sorted(by_prompts.values(), key=len, reverse=True), []
-    for number, group in enumerate(groups, start=1):
-        cautions = {model: _cautions(found[model], number) for model in group}
-        controls = [prompts.get(("control", model)) for model in group]
-        is_same_control = all(one == controls[0] for one in controls)
-        ranks = _ranks(part, cautions, sampling, is_same_control=is_same_control)
-        for model in group:
-            if not is_same_control and found[model].control is not None:
-                cautions[model].append("control_prompts_differ")
-            differences = prompt_differences(prompts["bias", model], prompts["bias", groups[0][0]])
-            rows.append(_row(found[model], number, differences, cautions[model], ranks))
-    return sorted(rows, key=lambda row: row.model)
+        if model in found:
+            prompts[str(split)][str(model)] = prompt_fingerprint(str(model), answers, manifests)
+    differences, control_differences = (differences_from_most(prompts[split]) for split in ("bias", "control"))
+    cautions = {
+        model: _cautions(one, differences[model], control_differences.get(model, ())) for model, one in found.items()
+    }
+    ranks = _ranks(part, cautions, sampling)
+    for model, one in sorted(found.items(), key=lambda entry: entry[0]):
+        assert one.bias is not None
+        scores = {}
+        for name, (split, metric) in BOARD_METRICS.items():
+            group = one.bias if split == "bias" else one.control
+            if group is not None:
+                scores[name] = LeaderboardScore(**dict(group.metrics[metric]), rank=ranks.get((model, name)))
+        yield LeaderboardRow(
+            model=model,
+            benchmark=str(one.group["benchmark"]),
+            language=one.language,
+            n_answers=one.bias.n_answers,
+            n_templates=one.bias.n_templates,
+            parse_rate=one.bias.metrics["parse_rate"].value,
+            scores=scores,
+            assessment=one.assessment,
+            bias_direction=one.ambiguous,
+            differences=tuple(differences[model]),
+            cautions=tuple(cautions[model]),
+        )
 
 
-def _row(
-    one: GroupAssessment,
-    number: int,
-    differences: Sequence[str],
-    cautions: Sequence[str],
-    ranks: Mapping[tuple[str, str], RankInterval],
-) -> LeaderboardRow:
-    """A row; `number`: of its group with the same prompts."""
+def _cautions(one: GroupAssessment, differences: Sequence[str], control_differences: Sequence[str]) -> list[str]:
+    """The caution codes of a row; without control questions, its ability is that in disambiguated contexts.
+
+    `differences`: of its prompts from those of most models; `control_differences`: of its control questions.
+    """
     assert one.bias is not None
-    model, scores = str(one.group["model"]), {}
-    for name, (split, metric) in BOARD_METRICS.items():
-        group = one.bias if split == "bias" else one.control
-        fields = {} if group is None else {field: getattr(group.metrics[metric], field) for field in _MEASURED}
-        scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
-    return LeaderboardRow(
-        model=model,
-        benchmark=str(one.group["benchmark"]),
-        language=one.language,
-        n_answers=one.bias.n_answers,
-        n_templates=one.bias.n_templates,
-        parse_rate=one.bias.metrics["parse_rate"].value,
-        scores=scores,
-        assessment=one.assessment,
-        bias_direction=one.ambiguous,
-        same_prompts=number,
-        differences=tuple(differences),
-        cautions=tuple(cautions),
-    )
-
-
-_MEASURED = tuple(name for name in LeaderboardScore.model_fields if name != "rank")
-
-
-def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
-    """The manifest of a model's run; in the table, its name may have the method behind it: `MODEL (likelihood)`."""
-    names = [model, *(model.removesuffix(f" ({way})") for way in answers["method"].cast(str).unique())]
-    places = ((name, benchmark) for name in names for benchmark in (str(answers["benchmark"][0]), OWN_DATA))
-    return next((manifests[place] for place in places if place in manifests), None)
-
-
-def _cautions(one: GroupAssessment, number: int) -> list[str]:
-    """The caution codes of a row; `number`: of its group with the same prompts."""
-    assert one.bias is not None
-    accuracy, n_templates = (one.control or one.bias).metrics["accuracy_disambiguated"], one.bias.n_templates
-    least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
-    found: dict[str, bool] = {
+    n_templates = one.bias.n_templates
+    found = {
         "low_parse_rate": (one.bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
-        "at_chance": accuracy.value is None or least is None or least <= CHANCE,
+        "at_chance": assess(one.bias, one.control or one.bias) in {"at_chance", "uncertain_ability"},
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
         "no_control": one.control is None,
-        "prompts_differ": number > 1,
+        "prompts_differ": bool(differences),
+        "control_prompts_differ": bool(control_differences) and not differences,
     }
     return [code for code, holds in found.items() if holds]
 
 
 def _ranks(
-    part: polars.DataFrame,
-    cautions: Mapping[str, Sequence[str]],
-    sampling: InferenceSettings,
-    *,
-    is_same_control: bool,
+    part: polars.DataFrame, cautions: Mapping[str, Sequence[str]], sampling: InferenceSettings
 ) -> dict[tuple[str, str], RankInterval]:
-    """Model and score → rank interval among models with the same prompts.
-
-    Biases are ranked among models that can do the task, accuracy on control questions only if these are the same.
-    """
+    """Model and score → rank interval, among the models without a caution that excludes them."""
     import polars as pl
 
-    able = [model for model, codes in cautions.items() if not {"low_parse_rate", "at_chance"} & set(codes)]
     found: dict[tuple[str, str], RankInterval] = {}
     for name, (split, metric) in BOARD_METRICS.items():
-        ranked = able if METRICS[metric].low < 0 else list(cautions)
-        if len(ranked) < 2 or (split == "control" and not is_same_control):
+        excluding = {"prompts_differ"} | ({"control_prompts_differ", "no_control"} if split == "control" else set())
+        excluding |= {"low_parse_rate", "at_chance"} if METRICS[metric].low < 0 else set()
+        ranked = [model for model, codes in cautions.items() if not excluding & set(codes)]
+        if len(ranked) < 2:
             continue
         answers = part.filter((pl.col("split") == split) & pl.col("model").is_in(ranked))
         panel = make_panel(answers, ["model"], sampling)
@@ -331,42 +276,6 @@ def _ranks(
     return found
 
 
-_MAX_NAMED = 4
-"""The most models that are named in a clause; more are only counted."""
-_CLAUSES = {
-    "stereotypical": "{who} {are} biased towards the stereotype",
-    "anti_stereotypical": "{who} {are} biased against the stereotype",
-    "inconclusive": "of {who} no bias could be shown (which does not show that there is none)",
-    "uncertain_ability": "{who} may be guessing",
-    "uninterpretable": "{who} can't be judged",
-}
-
-
-def headline(rows: Sequence[LeaderboardRow]) -> str:
-    """A sentence on the rows of one benchmark: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
-
-    A model's languages are in brackets unless all of them are included.
-    """
-    by_kind: dict[str, dict[str, list[str]]] = {kind: {} for kind in _CLAUSES}
-    for row in rows:
-        kind: str = "uninterpretable" if row.assessment in UNINTERPRETABLE else row.assessment
-        if row.assessment not in NO_CLAIM:
-            kind = "inconclusive" if row.bias_direction == "undefined" else row.bias_direction
-        by_kind[kind].setdefault(row.model, []).append(row.language)
-    others = {*by_kind["stereotypical"], *by_kind["anti_stereotypical"], *by_kind["uncertain_ability"]}
-    by_kind["inconclusive"] = {model: codes for model, codes in by_kind["inconclusive"].items() if model not in others}
-    counts, clauses = Counter(row.model for row in rows), []
-    for kind, models in by_kind.items():
-        names = [
-            model if len(languages) == counts[model] else f"{model} ({', '.join(languages)})"
-            for model, languages in models.items()
-        ]
-        who = listing(names) if len(names) <= _MAX_NAMED else f"{len(names)} of {len(counts)} models"
-        if names:
-            clauses.append(_CLAUSES[kind].format(who=who, are="is" if len(names) == 1 else "are"))
-    return "; ".join(clauses) + "."
-
-
 # --- equality of prompts ---------------------------------------------------------------------------------------------
 
 _SETTINGS = ("no_context", "num_fewshot", "instruction_language", "unknown_text", "system_prompt", "normalization")
@@ -374,8 +283,8 @@ _SETTINGS = ("no_context", "num_fewshot", "instruction_language", "unknown_text"
 _ORDERS = "option orders"
 
 
-def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> dict[str, str]:
-    """The prompts of one model's answers to one benchmark, split and language: aspect → its value."""
+def prompt_fingerprint(model: str, answers: polars.DataFrame, manifests: Manifests) -> dict[str, str]:
+    """The prompts of a model's answers to one benchmark, split and language: aspect → its value."""
     import polars as pl
 
     def distinct(*columns: str) -> list[tuple[str | None, ...]]:
@@ -385,7 +294,9 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
     columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
     columns["reasoning effort"] = "reasoning_effort"
     found = {name: ", ".join(one or "–" for (one,) in distinct(column)) for name, column in columns.items()}
-    if manifest is not None:
+    name = model.removesuffix(f" ({found['method']})")  # the method is behind the model's name, unless it is generate
+    own, benchmark = (name, OWN_DATA), (name, str(answers["benchmark"][0]))
+    if (manifest := manifests.get(benchmark) or manifests.get(own)) is not None:
         found |= {name.replace("_", " "): str(getattr(manifest.config, name)) for name in _SETTINGS}
     order = ("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
     for name, rows in (("questions", distinct("instance_id")), (_ORDERS, distinct(*order))):
@@ -393,11 +304,16 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
     return found
 
 
-def prompt_differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`.
+def differences_from_most(fingerprints: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """Model → differences of its prompts from the most frequent ones: `prompt variants: bare instead of letters`.
 
     Option orders are named only if nothing else differs, because other questions or variants imply other orders.
     """
-    found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
-    found = [name for name in found if name != _ORDERS] or found
-    return [f"{name}: {ours[name]} instead of {theirs[name]}" for name in found]
+    listed = [fingerprints[model] for model in sorted(fingerprints)]
+    found = {}
+    for model, prompts in fingerprints.items():
+        usual = max(listed, key=listed.count)
+        aspects = [aspect for aspect in prompts if prompts[aspect] != usual.get(aspect, prompts[aspect])]
+        aspects = [aspect for aspect in aspects if aspect != _ORDERS] or aspects
+        found[model] = [f"{aspect}: {prompts[aspect]} instead of {usual[aspect]}" for aspect in aspects]
+    return found

@@ -1,8 +1,7 @@
 """Pages for a browser: each is one self-contained file, without requests to other servers.
 
 Model output and data are not trusted: text is escaped, with its control and direction characters made visible
-(`tables.escaped`); data is JSON in elements that are not executed (`inert_json`); the content security policy
-(`page_policy`) allows the page's own styles and scripts only, by their digests, and no style attributes.
+(`tables.escaped`); the content security policy (`page_policy`) allows the page's own style and script only.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import gzip
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -23,68 +24,24 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report import tables
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.vega import require_vl_convert, svg
-from mbbq_gen.report.tables import escaped
+from mbbq_gen.report.tables import LINK, escaped
+from mbbq_gen.runs.samples import FIELDS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from mbbq_gen.report.view_model import ReportView
-
-STYLES = ("page.css", "picture.css", "items.css")
-SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
-FIELD_TITLES = (
-    ("language", "language"),
-    ("category", "category"),
-    ("template", "template"),
-    ("variant", "prompt variant"),
-    ("outcome", "outcome"),
-    ("role", "chosen role"),
-    ("correct", "correct"),
-    ("confidence", "confidence of the extraction"),
-    ("reasoning_effort", "reasoning effort"),
-    ("flipped", "flipped"),
-    ("split", "split"),
-    ("condition", "context"),
-    ("benchmark", "benchmark"),
-)
-"""Filters of items and their labels on the page."""
+    from mbbq_gen.report.view_model import PageSection, ReportView
 
 
-def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool = False) -> str:
-    """The content security policy of a page: only its own styles and scripts, by digest.
+def page_policy(style: str, script: str, *, is_served: bool = False) -> str:
+    """The content security policy of a page: its own style and script by digest, and images made by the script.
 
-    Images are allowed as blobs, which the script for downloads makes to write a chart as PNG.
-
-    `connects`: whether scripts may send requests to the page's own server.
+    `is_served`: whether its form may ask its own server.
     """
-
-    def sources(texts: Iterable[str]) -> str:
-        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
-        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
-
-    allowed = {
-        "default-src": "'none'",
-        "style-src": sources(styles),
-        "script-src": sources(scripts),
-        "connect-src": "'self'" if connects else "'none'",
-        "img-src": "blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{name} {source}" for name, source in allowed.items())
-
-
-_SCRIPT_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-"""Characters that could end a script element, begin a comment in it, or end a line of a script."""
-
-
-def inert_json(value: Any) -> str:
-    """The value as JSON for a script element of type application/json; no text in it can end the element.
-
-    Lone surrogates, which UTF-8 cannot encode, are written as escapes.
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_SCRIPT_ESCAPES))
+    own = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
+    form = "'self'" if is_served else "'none'"
+    rest = f"img-src blob:; base-uri 'none'; form-action {form}"
+    return f"default-src 'none'; style-src {own[0]}; script-src {own[1]}; {rest}"
 
 
 def page_part(name: str) -> str:
@@ -98,13 +55,9 @@ def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
     return {code: read_prompts(where, code).meta.name for code in sorted(set(codes)) if code in known}
 
 
-# --- templates -------------------------------------------------------------------------------------------------------
-
-_BLOCK_TYPES = (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart)
-
-
+@cache
 def template_environment() -> Environment:
-    """The Jinja environment: it escapes all values, and has tests for block types and filters for charts and JSON.
+    """The Jinja environment: it escapes all values, and has tests for block types and filters for charts and text.
 
     Raises:
         MissingExtraError: if jinja2 is not installed.
@@ -122,16 +75,16 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for block_type in _BLOCK_TYPES:
+    for block_type in (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart):
         found.tests[block_type.__name__.lower()] = lambda value, kind=block_type: isinstance(value, kind)
-    found.filters["inert_json"] = lambda value: Markup(inert_json(value))
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
+    found.filters["plain"] = lambda text: text.replace("_", " ")
 
     def drawing(chart: Chart) -> str:
-        """The chart as SVG; empty if it is a table only, or if charts can't be drawn."""
-        if chart.spec is None or missing_charts() is not None:
+        """The chart as SVG; empty if charts can't be drawn."""
+        if missing_charts():
             return ""
-        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
+        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt))
 
     found.filters["drawing"] = drawing
     return found
@@ -146,45 +99,79 @@ def missing_charts() -> str | None:
     return None
 
 
-def page_assets(
-    styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False
-) -> dict[str, str]:
-    """The assets of a page: `style`, `script`, and their `policy`; `connects`: as in `page_policy`."""
-    style, script = ("\n".join(page_part(name) for name in names) for names in (styles, scripts))
-    return {"style": style, "script": script, "policy": page_policy([style], [script], connects=connects)}
+def html_page(
+    title: str,
+    *,
+    conclusions: Sequence[tuple[str, str]] = (),
+    notices: Sequence[str] = (),
+    ability: Chart | None = None,
+    sections: Sequence[PageSection] = (),
+    answers: Mapping[str, Any] | None = None,
+    details: Sequence[PageSection] = (),
+    is_served: bool = False,
+) -> str:
+    """A page, with its parts in this order.
 
-
-def render(template: str, title: str, assets: Mapping[str, str], charts: Iterable[Chart] = (), **values: Any) -> str:
-    """A page: a template with its values, assets, and the tables of its charts as CSV.
+    `conclusions`: the sentence on each model and benchmark; `answers`: as in `answers.html`; `is_served`: as in
+    `page_policy`.
 
     Raises:
         MissingExtraError: if jinja2 is not installed.
     """
-    tables = {chart.name: chart.table.csv() for chart in charts}
-    page = template_environment().get_template(template)
-    return page.render(title=title, tables=tables, **assets, **values)
-
-
-# --- pages -----------------------------------------------------------------------------------------------------------
-
-
-def report_page(view: ReportView) -> str:
-    """The page of a report; its items are gzipped JSON in base64."""
-    items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return render(
-        "report.html",
-        view.title,
-        page_assets(),
-        view.charts,
-        view=view,
-        no_charts=missing_charts(),
-        fields=FIELD_TITLES,
-        page=browser_data(view.runs, view.names),
-        items_packed=base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii"),
+    style = "\n".join(map(page_part, ("page.css", "picture.css")))
+    script = "\n".join(map(page_part, ("page.js", "downloads.js")))
+    blocks = [ability, *(block for section in sections for block in section.blocks)]
+    return (
+        template_environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            style=style,
+            script=script,
+            policy=page_policy(style, script, is_served=is_served),
+            conclusions=conclusions,
+            notices=[*notices, *filter(None, [missing_charts() if conclusions else None])],
+            ability=ability,
+            sections=sections,
+            answers=answers,
+            details=details,
+            tables={block.name: block.table.csv() for block in blocks if isinstance(block, Chart)},
+        )
     )
 
 
-def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:
-    """Data for the script that browses items: name and folder of each run, names of languages."""
-    shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
-    return {"runs": shown, "languages": names}
+def report_page(view: ReportView) -> str:
+    """The page of a report; each of its answers is HTML beside the fields that it is filtered by."""
+    macros: Any = template_environment().get_template("answers.html").module
+    fields = ("model", *FIELDS)
+    items = [{**item, "model": view.runs[item["run"]][0]} for item in view.items]
+    found = [
+        {name: item[name] for name in ("prompt_id", *fields)} | {"html": macros.card(item, LINK)} for item in items
+    ]
+    packed = gzip.compress(json.dumps(found, separators=(",", ":")).encode(), compresslevel=6, mtime=0)
+    note = f"All {view.n_answers:,} answers are in this page."
+    if len(items) < view.n_answers:
+        commands = ", ".join(f"`mbbq-gen view {folder}`" for _, folder in view.runs)
+        note = (
+            f"{len(items):,} of the {view.n_answers:,} answers are in this page, drawn by the seed {view.seed}: as "
+            "many as possible of every kind (language, split, outcome, role chosen, flipped or not), so that rare kinds"
+            f" can be read too. No shares should be counted from them. All answers: {commands}."
+        )
+    return html_page(
+        view.title,
+        conclusions=view.conclusions,
+        notices=view.notices,
+        ability=view.ability,
+        sections=view.sections,
+        answers={
+            "note": note,
+            "fields": {name: dict(sorted(Counter(item[name] for item in items).items())) for name in fields},
+            "address": LINK,
+            "count": "Loading the answers.",
+            "listed": (),
+            "chosen": {},
+            "pages": {},
+            "packed": base64.b64encode(packed).decode(),
+        },
+        details=view.details,
+    )

@@ -1,4 +1,4 @@
-"""Estimates, statuses, differences and designs of runs as paragraphs and tables."""
+"""Estimates, statuses, differences, designs, annotations and judges of runs as paragraphs and tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.text import shortened, whole_percent
+from mbbq_gen.core.text import duration, shortened, whole_percent
 from mbbq_gen.report.analysis_tables import deviations_text
-from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, without_repeats
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, percent
 from mbbq_gen.runs.stopping_rule import target_line
 
 if TYPE_CHECKING:
+    from mbbq_gen.annotation.judge_report import Basis, JudgeReport
+    from mbbq_gen.annotation.judge_runner import JudgeEstimate
+    from mbbq_gen.annotation.review import AnnotationReport
+    from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.estimate import Cost, CostEstimate, TokenEstimate
     from mbbq_gen.runs.run_diff import RunDiff
@@ -32,37 +36,19 @@ def dollars(amount: float | None) -> str:
     return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
 
 
-def hours(number: float) -> str:
-    """A duration: `45 s`, `12 min`, `3.5 h`."""
-    if number * 3600 < 90:
-        return f"{number * 3600:.0f} s"
-    return f"{number * 60:.0f} min" if number < 1.5 else f"{number:.1f} h"
-
-
-def _tokens(number: float) -> str:
-    """A number of tokens: `812`, `3,400`, `47.1 million`."""
-    return f"{number / 1e6:,.1f} million" if number >= 1e6 else f"{number:,.0f}"
-
-
-def cost_line(cost_report: CostReport) -> str:
-    """The cost of a run with the versions of the prices, in one line."""
-    if cost_report.total is None:
-        known = f"{dollars(cost_report.known)} and more" if cost_report.known else "not known"
-        return f"cost: {known}: no price for every model (--prices gives one)"
-    versions = sorted({line.price.version for line in cost_report.lines if line.price is not None})
-    uncounted = f", {left_out}" if (left_out := _uncounted(cost_report)) else ""
-    priced = f" (price of {', '.join(versions)})" if versions else ""
-    return f"cost: {dollars(cost_report.total)} for {_in_and_out(cost_report)}{uncounted}{priced}"
-
-
-def _uncounted(cost_report: CostReport) -> str:
-    """Requests and answers whose cost is not in the total; empty if there are none."""
-    if cost_report.unmetered:
-        requests = f"{cost_report.unmetered:,} requests whose tokens nobody counted"
-        cost = cost_report.unmetered_cost
-        return f"without {requests}" if cost is None else f"and at most {dollars(cost)} for {requests}"
-    without = cost_report.n_without_usage
-    return f"without {without:,} answers whose tokens are not known" if without else ""
+def cost_text(found: CostReport) -> str:
+    """The cost of a run, its tokens, what is not counted in it, and the versions of the prices, in one line."""
+    if found.total is None:
+        known = f"{dollars(found.known)} and more" if found.known else "not known"
+        return f"{known}: no price for every model (--prices gives one)"
+    text = f"{dollars(found.total)} for {found.input_tokens:,.0f} tokens in, {found.output_tokens:,.0f} out"
+    if found.unmetered:
+        most = "without" if found.unmetered_cost is None else f"and at most {dollars(found.unmetered_cost)} for"
+        text += f", {most} {found.unmetered:,} requests whose tokens nobody counted"
+    elif found.n_without_usage:
+        text += f", without {found.n_without_usage:,} answers whose tokens are not known"
+    versions = sorted({line.price.version for line in found.lines if line.price is not None})
+    return f"{text} (price of {', '.join(versions)})" if versions else text
 
 
 def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
@@ -79,30 +65,24 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield from ("", *found.notes)
 
 
-def _in_and_out(tokens: TokenEstimate | CostReport) -> str:
-    return f"{_tokens(tokens.input_tokens)} tokens in, {_tokens(tokens.output_tokens)} out"
-
-
-def price_lines(tokens: TokenEstimate, cost: Cost | None, hours_left: float | None) -> Iterator[str]:
+def price_lines(tokens: TokenEstimate, cost: Cost | None, hours: float | None) -> Iterator[str]:
     """Tokens, price and duration of a planned run."""
-    yield f"tokens in   {_tokens(tokens.input_tokens)} (estimated from the characters, by script)"
-    most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
-    yield f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})"
+    yield f"tokens in   {tokens.input_tokens:,.0f} (estimated from the characters, by script)"
+    most = "" if tokens.most_output_tokens is None else f", at most {tokens.most_output_tokens:,.0f}"
+    yield f"tokens out  {tokens.output_tokens:,.0f} ({tokens.outputs}{most})"
     if cost is not None:
-        for name, expected, most_cost in (
-            ("price       ", cost.online, cost.online_at_most),
-            ("in batches  ", cost.batch, cost.batch_at_most),
-        ):
-            if expected is not None:
-                yield f"{name}{dollars(expected)}" + ("" if most_cost is None else f", at most {dollars(most_cost)}")
-    if hours_left is not None:
-        yield f"time        {hours(hours_left)}, at the limits of requests and tokens"
+        yield f"price       {dollars(cost.online)}, at most {dollars(cost.online_at_most)}"
+        if cost.batch is not None:
+            yield f"in batches  {dollars(cost.batch)}, at most {dollars(cost.batch_at_most)}"
+    if hours is not None:
+        yield f"time        {duration(3600 * hours)}, at the limits of requests and tokens"
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
     """The status of a run: answers, failures, server, cost, rate, follow-ups, batches."""
     yield f"{status.run}: {status.model}"
-    yield f"answered    {_part(status.answered, status.requests)}"
+    part = whole_percent(status.answered / max(1, status.requests))
+    yield f"answered    {status.answered:,} of {status.requests:,} ({part})"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
     for name, count in (
         ("in batches", status.in_batches),
@@ -117,9 +97,12 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         if facts:
             values = {key: "not known" if value is None else _value(value) for key, value in facts.items()}
             yield f"{name:<12}" + ", ".join(text if key == "name" else f"{key} {text}" for key, text in values.items())
-    yield from _cost_blocks(status)
+    if status.cost_report.lines:
+        expected = status.expected_cost
+        left = "" if expected is None else f"; {dollars(expected)} expected for the whole run"
+        yield f"cost        {cost_text(status.cost_report)}{left}"
     if status.per_minute is not None:
-        left = "" if status.seconds_left is None else f", {hours(status.seconds_left / 3600)} left"
+        left = "" if status.seconds_left is None else f", {duration(status.seconds_left)} left"
         yield f"rate        {status.per_minute:,.0f} a minute{left}"
     if status.last_at is not None:
         yield f"last answer {status.last_at}" + ("" if status.is_running else " (not running)")
@@ -131,31 +114,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
     if status.batches:
         yield from ("", *batch_blocks(status.batches))
-
-
-def _part(count: int, whole: int, unit: str = "") -> str:
-    return f"{count:,} of {whole:,}{unit} ({whole_percent(count / whole if whole else 0.0)})"
-
-
-def _cost_blocks(status: RunStatus) -> Iterator[Block]:
-    found = status.cost_report
-    if not found.lines:
-        return
-    if status.cost is None:
-        known = f"{dollars(found.known)} and more" if found.known else "unknown"
-        yield f"cost        {known}: no price for every model; give it with --prices"
-    else:
-        left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
-        yield f"cost        {dollars(status.cost)}{left}"
-    if left_out := _uncounted(found):
-        yield f"            {left_out}"
-    bills = Table("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
-    for line in found.lines:
-        sent = "from the cache" if line.cached else "in batches" if line.batch else "online"
-        version = None if line.price is None else line.price.version
-        counts = (line.responses, line.input_tokens, line.output_tokens)
-        bills.add_row(line.model or None, sent, *counts, dollars(line.cost), version)
-    yield from ("", bills, "")
 
 
 def batch_blocks(batches: Sequence[Batch]) -> Iterator[Block]:
@@ -200,13 +158,11 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     yield "\nWhat shaped the numbers\n"
     differing = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
     if differing:
-        yield Table("", "name", "first", "second", rows=without_repeats(differing, 1))
+        yield Table("", "name", "first", "second", rows=differing)
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
-    yield f"\nPaired answers: {found.pairs:,}, by {', '.join(found.paired_by)}\n"
-    for count, title in ((found.only_first, "first"), (found.only_second, "second")):
-        if count:
-            yield f"{count:>9,}  only in the {title} run"
+    yield f"\nPaired answers: {found.pairs:,}, by {', '.join(found.paired_by)}"
+    yield f"only in the first run: {found.only_first:,}; only in the second: {found.only_second:,}"
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
@@ -218,14 +174,11 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if found.flips:
         flips = Table("first", "second", "answers", "re-extracted", "for example")
         for flip in found.flips:
-            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, flip.examples[0][1])
+            choices = (flip.first.replace("_", "-"), flip.second.replace("_", "-"))
+            flips.add_row(*choices, flip.count, flip.reread, flip.examples[0][1])
         yield from ("", flips)
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
         yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0][1]}"
-
-
-def _outcome(name: str) -> str:
-    return next((text for outcome, text in OUTCOME_TITLES.items() if outcome == name), name.replace("_", "-"))
 
 
 def _value(value: JsonValue) -> str:
@@ -239,13 +192,13 @@ def _value(value: JsonValue) -> str:
 
 
 def changes_table(changes: Iterable[ExtractionChange]) -> Table:
-    """One row for each kind of change in a language, most frequent first; equal extractions have one row each."""
+    """One row for each kind of change in a language, most frequent first."""
     rows = []
     for one in changes:
         now = ("another " if one.other_option else "") + OUTCOME_TITLES[one.new] if one.is_change else "the same"
         examples = ", ".join(one.examples[:2]) if one.is_change else ""
         rows.append((one.language, OUTCOME_TITLES[one.old], now, f"{one.count:,}", examples))
-    return Table("language", "before", "now", "answers", "for example", rows=without_repeats(rows, 1))
+    return Table("language", "before", "now", "answers", "for example", rows=rows)
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:
@@ -277,3 +230,95 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     yield f"{deviations_text(found.components.assumptions)} ({found.components.assumptions.source})"
     question_share, source = found.components.question_share, found.components.question_source
     yield f"of an answer's variance, its question makes {whole_percent(question_share)} ({source})"
+
+
+# --- annotations and judges ------------------------------------------------------------------------------------------
+
+_MAX_LISTED = 40
+_BASES: dict[Basis, str] = {
+    "all": "of all answers of the run that have a text",
+    "sample": "of a random sample within each language: representative of the run",
+    "only": "of answers selected by their extraction: NOT representative of the run",
+    "nothing": "of no answers: there is no reply yet",
+}
+
+
+def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
+    """The share of correct extractions by language, and the wrong ones."""
+    titles = ("annotated", "correct", "correct, of those annotated", "correct, in the run")
+    shares = Table("language", "extractions", *titles)
+    for rate in (*report.by_language, report.overall):
+        n_correct = round((rate.judged.value or 0.0) * rate.judged.n)
+        parts = (percent(rate.judged), percent(rate.weighted))
+        shares.add_row(rate.group, rate.n_extractions, rate.judged.n, n_correct, *parts)
+    yield shares
+    covered = ""
+    if report.coverage is not None:
+        covered = f"; annotated strata hold {whole_percent(report.coverage)} of the run's extractions"
+    yield (
+        "\ncorrect: the extraction is what the response chooses. in the run: each annotation is weighted by the "
+        f"extractions of its stratum ({', '.join(report.by) or 'one stratum'}) that it stands for{covered}. Intervals: "
+        f"Wilson, {report.confidence_level:.0%}, on the effective number of annotations."
+    )
+    if not report.disagreements:
+        return
+    counts = [f"{kind.replace('_', ' ')}: {count}" for kind, count in report.mistakes.items() if count]
+    title = f"extractions annotated as wrong ({'; '.join(counts)}), at most {_MAX_LISTED}; --json has all"
+    wrong = Table("id", "language", "extracted", "rule", "correct", "note", title=title)
+    for one in report.disagreements[:_MAX_LISTED]:
+        right = "no option" if one.right is None else f"option {one.right + 1}"
+        extracted = (_extraction_text(one.outcome, one.option), one.rule)
+        wrong.add_row(one.prompt_id, one.language, *extracted, right, shortened(one.note, 60))
+    yield wrong
+
+
+def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
+    """Requests, tokens and cost of a judge."""
+    tokens = found.tokens
+    yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "") + f", judge {found.judge!r}"
+    yield f"prompt      version {found.prompt_version} (sha256 {found.prompt_sha256[:12]})"
+    done = f", {found.answered:,} more have a reply already" if found.answered else ""
+    yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
+    yield from price_lines(tokens, found.cost, found.hours)
+    yield from found.notes
+
+
+def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
+    """Agreement, accuracy by annotations, and the disagreements with their ids."""
+    prompt = f"prompt version {report.prompt_version} (sha256 {report.prompt_sha256[:12]})"
+    yield f"judge {report.judge!r}: {report.model}, {prompt}"
+    failed = f", {report.failed:,} failed" if report.failed else ""
+    cost = "" if report.cost is None else f", {dollars(report.cost)}"
+    yield f"{report.answered:,} of {report.requests:,} requests answered{failed}{cost}"
+    if unparsed := sum(report.faults.values()):
+        why = ", ".join(f"{fault.replace('_', ' ')} {count:,}" for fault, count in report.faults.items())
+        yield f"{unparsed:,} of {report.answers:,} answers unparsed by the judge ({why})"
+    title = f"agreement with the rules, {_BASES[report.basis]}"
+    agreement = Table("language", "answers", "unparsed", "same choice", "kappa", "templates", title=title)
+    for row in report.agreement:
+        shown = percent(row.equal_share)
+        agreement.add_row(row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates)
+    yield agreement
+    if report.annotated:
+        title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
+        rows = ((one.group, one.judge.n, percent(one.judge), percent(one.rules)) for one in report.annotated)
+        yield Table("language", "annotated", "judge correct", "rules correct", rows=rows, title=title)
+    else:
+        yield f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}"
+    if report.differences:
+        count = f"{len(report.differences):,} (at most {_MAX_LISTED} shown; --json has all)"
+        yield f"\ndisagreements: {count}; see one with: mbbq-gen explain {report.run} ID\n"
+        differing = Table("id", "language", "rules", "confidence", "rule", "judge")
+        for one in report.differences[:_MAX_LISTED]:
+            extracted = (_extraction_text(one.outcome, one.option), one.confidence, one.rule)
+            judged = _extraction_text(one.judge_outcome, one.judge_option)
+            differing.add_row(one.prompt_id, one.language, *extracted, judged)
+        yield differing
+    yield (
+        f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"
+        f" mbbq-gen score {report.run} --extractor {report.extractor}"
+    )
+
+
+def _extraction_text(outcome: Outcome, option: int | None) -> str:
+    return OUTCOME_TITLES[outcome] + ("" if option is None else f" {option + 1}")

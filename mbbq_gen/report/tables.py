@@ -1,10 +1,8 @@
-"""Tables as data, with output for a terminal, a page, CSV and LaTeX (booktabs).
+"""Tables as data, for a terminal, a page, CSV and LaTeX (booktabs); each output escapes the texts of models and data.
 
-    table = Table("language", "answers", Column("p_adjusted", "p (Holm)", "p_value"))
-    table.add_row("en", 1200, 0.031)
-    print_blocks(["A sentence.", table], console)
-
-Texts may come from models, data and prompts: each output format escapes them.
+table = Table("language", "answers", Column("p_adjusted", "p (Holm)", "p_value"))
+table.add_row("en", 1200, 0.031)
+print_blocks(["A sentence.", table], console)
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ import html
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import call
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -46,23 +44,20 @@ LINK = "#browse?"
 """Prefix of links to answers within a page."""
 
 
-# --- numbers as text -------------------------------------------------------------------------------------------------
-
-
 class Interval(Protocol):
-    """A number with an interval."""
+    """A number with an interval; None: undefined, or without an interval."""
 
     @property
     def value(self) -> float | None:
-        """None if it is undefined."""
+        """The number."""
 
     @property
     def ci_low(self) -> float | None:
-        """None if there is no interval."""
+        """The lower end."""
 
     @property
     def ci_high(self) -> float | None:
-        """None if there is no interval."""
+        """The upper end."""
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -104,16 +99,14 @@ def share(value: float | None) -> str:
 
 def share_text(score: Interval) -> str:
     """A share with its interval: `62% [55%, 70%]`."""
-    if score.ci_low is None or score.ci_high is None:
-        return share(score.value)
-    return f"{share(score.value)} [{share(score.ci_low)}, {share(score.ci_high)}]"
+    ends = "" if score.ci_low is None or score.ci_high is None else f" [{share(score.ci_low)}, {share(score.ci_high)}]"
+    return share(score.value) + ends
 
 
 def percent(found: Proportion | Interval) -> str:
     """A share with one decimal and its interval: `97.5% [94.1%, 99.0%]`."""
-    if found.value is None or found.ci_low is None or found.ci_high is None:
-        return DASH
-    return f"{found.value:.1%} [{found.ci_low:.1%}, {found.ci_high:.1%}]"
+    ends = "" if found.ci_low is None or found.ci_high is None else f" [{found.ci_low:.1%}, {found.ci_high:.1%}]"
+    return DASH if found.value is None else f"{found.value:.1%}{ends}"
 
 
 def p_text(p_value: float | None) -> str:
@@ -128,10 +121,8 @@ def group_name(group: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
 ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
-"""The format of numbers. text, number: two decimals; share: three; score: three with a sign; all but `text` are aligned
+"""How numbers are written: with two decimals; of a share three; of a score three and a sign. All but `text` are aligned
 to the right."""
 
 
@@ -144,17 +135,7 @@ class FlaggedNumber:
     """Such as `*`, explained in the chart's caption; empty for none."""
 
 
-@dataclass(frozen=True)
-class LinkedText:
-    """A text with a link to answers on a page."""
-
-    text: str
-    link: str
-    label: str
-    """Description of the link's target."""
-
-
-Cell: TypeAlias = "str | int | float | FlaggedNumber | LinkedText | Interval | list[str] | tuple[str, ...] | None"
+Cell: TypeAlias = "str | int | float | FlaggedNumber | Interval | list[str] | tuple[str, ...] | None"
 """None: missing or undefined."""
 
 
@@ -167,20 +148,17 @@ class Column:
     title: str
     """Heading in all other formats."""
     kind: ColumnKind = "text"
-    no_wrap: bool = False
-    """Whether cells stay on one line in a terminal."""
 
 
 _NUMBER = re.compile(r"[-+<]?\$?[\d.,]+ ?%?|[–]?")
-"""Cells of columns that are aligned to the right."""
 
 
 class Table:
     """Rows under columns. Texts are as in the data: each output format escapes them."""
 
     def __init__(self, *columns: Column | str, rows: Iterable[Sequence[Cell]] = (), title: str = "") -> None:
-        """`columns`: those given by title only are of kind `number` if all their cells look like plain numbers."""
-        self._columns = columns
+        """`columns`: a text is the name and the title of a column."""
+        self._columns = [Column(one, one) if isinstance(one, str) else one for one in columns]
         self.title = title
         self.rows: list[tuple[Cell, ...]] = []
         for row in rows:
@@ -188,25 +166,21 @@ class Table:
 
     def add_row(self, *cells: Cell) -> None:
         """Adds a row with a cell for each column."""
-        assert len(cells) == len(self._columns), (cells, self.columns)
+        assert len(cells) == len(self._columns), (cells, self._columns)
         self.rows.append(cells)
 
     @property
     def columns(self) -> list[Column]:
-        """The columns, each with its kind."""
+        """The columns; a column of texts that all are plain numbers, such as `1,200` or `97 %`, is of kind `number`."""
         found = []
-        for place, one in enumerate(self._columns):
-            if isinstance(one, Column):
-                found.append(one)
-                continue
-            is_number = self.rows and all(_NUMBER.fullmatch(cell_text(row[place], "text")) for row in self.rows)
-            found.append(Column(one, one, "number" if is_number else "text"))
+        for column, *texts in zip(self._columns, *self.texts(), strict=True):
+            is_number = column.kind == "text" and texts and all(map(_NUMBER.fullmatch, texts))
+            found.append(replace(column, kind="number") if is_number else column)
         return found
 
     def texts(self) -> list[list[str]]:
         """The rows as text, by `cell_text`."""
-        kinds = [column.kind for column in self.columns]
-        return [[cell_text(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in self.rows]
+        return [[cell_text(cell, one.kind) for cell, one in zip(row, self._columns, strict=True)] for row in self.rows]
 
     def terminal(self) -> rich.table.Table:
         """As a table of Rich."""
@@ -214,10 +188,10 @@ class Table:
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
-        shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        shown = rich.table.Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
         for column in self.columns:
-            side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.no_wrap)
+            is_text = column.kind == "text"
+            shown.add_column(column.title, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
         for texts in self.texts():
             shown.add_row(*map(Text, texts))
         return shown
@@ -225,13 +199,9 @@ class Table:
     def csv(self, line_end: str = "\n") -> str:
         """As CSV: unrounded numbers, marks in columns of their own, no cell that is a formula in a spreadsheet."""
         columns: list[list[object]] = []
-        for place, column in enumerate(self.columns):
+        for place, column in enumerate(self._columns):
             cells = [row[place] for row in self.rows]
-            plain = (
-                cell.value if isinstance(cell, FlaggedNumber) else cell.text if isinstance(cell, LinkedText) else cell
-                for cell in cells
-            )
-            columns.append([column.name, *plain])
+            columns.append([column.name, *(cell.value if isinstance(cell, FlaggedNumber) else cell for cell in cells)])
             if any(isinstance(cell, FlaggedNumber) for cell in cells):
                 marks = (cell.mark if isinstance(cell, FlaggedNumber) else "" for cell in cells)
                 columns.append([f"{column.name}_mark", *marks])
@@ -259,25 +229,6 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
-    """The rows with blanks for names, the first `names` cells, that are the same in the row above.
-
-    A name is kept if one before it differs.
-    """
-    above: Sequence[str] = ()
-    for row in rows:
-        yield [
-            "" if place < names and row[: place + 1] == above[: place + 1] else cell for place, cell in enumerate(row)
-        ]
-        above = row
-
-
-class Unwrapped(str):
-    """A line that a terminal does not wrap, such as a command."""
-
-    __slots__ = ()
-
-
 class Command(str):
     """A command that recomputes a part of a page."""
 
@@ -296,7 +247,6 @@ class Bullets:
     """A list of sentences."""
 
     items: tuple[str, ...]
-    is_warning: bool = False
 
 
 Block = str | Table
@@ -309,7 +259,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     """Prints paragraphs and tables below each other."""
     for block in blocks:
         if isinstance(block, str):
-            console.print(block, soft_wrap=isinstance(block, Unwrapped))
+            console.print(block, soft_wrap="mbbq-gen " in block)  # a command is not wrapped, so that it can be copied
             continue
         if block.title:
             console.print(f"\n{block.title}\n")
@@ -322,8 +272,8 @@ def cell_text(cell: Cell, kind: ColumnKind) -> str:
         return DASH
     if isinstance(cell, FlaggedNumber):
         return cell_text(cell.value, kind) + cell.mark
-    if isinstance(cell, str | LinkedText):
-        return visible_text(cell if isinstance(cell, str) else cell.text)
+    if isinstance(cell, str):
+        return visible_text(cell)
     if isinstance(cell, list | tuple):
         return visible_text(", ".join(cell)) or DASH
     if not isinstance(cell, int | float):
@@ -334,9 +284,6 @@ def cell_text(cell: Cell, kind: ColumnKind) -> str:
         text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
         return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
     return f"{cell:,}" if isinstance(cell, int) else number(cell)
-
-
-# --- escaping --------------------------------------------------------------------------------------------------------
 
 
 def escaped(text: str) -> str:

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks, refusal_table
-from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
+from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks
+from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import (
     AMBIGUOUS,
     CAUTIONS,
-    ConclusionText,
+    Conclusion,
     GroupAssessment,
     assess_groups,
-    conclusion_texts,
+    conclusions,
 )
 from mbbq_gen.report.run_tables import setting_facts
-from mbbq_gen.report.score_tables import SUMMARY_METRICS, Notes, confidence_table, score_table
+from mbbq_gen.report.score_tables import SUMMARY_METRICS, brief_notes, brief_table, extraction_table
 from mbbq_gen.report.tables import Bullets, Command, Heading, PageBlock, Table
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import SampleIndex
-from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
@@ -56,15 +55,13 @@ class Source:
 
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
-    """The settings of one run, notices on its benchmarks, refused control questions, and digests of its files."""
+    """The settings of one run, notices on its benchmarks, and digests of its files."""
     manifest = source.manifest
     if is_named:
         yield Heading(source.name)
     facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
     yield Table("fact", "value", rows=[("run folder", str(source.folder.path)), *facts], title="What was asked")
     yield from manifest.notices
-    if refused := [part for found in manifest.control.values() for part in found.templates]:
-        yield refusal_table(refused, "Questions without a control question")
     files = {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}
     yield Table("pack or data", "sha256", rows=files.items(), title="Files that shaped the numbers")
 
@@ -107,7 +104,6 @@ _SECTIONS = {
     "robustness": "Spread over prompt variants and option orders",
     "position": "Position bias",
     "outcomes": "Outcomes of the extraction",
-    "papers": "Figures and tables of the papers",
 }
 """Section of a chart → its heading on the page."""
 
@@ -190,13 +186,13 @@ def build_report_view(
     paths = " ".join(shlex.quote(str(source.folder.path)) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
-    texts = conclusion_texts(assessments, adjusted, names)
+    texts = conclusions(assessments, BY[:2], names, adjusted)
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     return ReportView(
         title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
         conclusions=tuple(
-            (f"{one.model} on {one.benchmark}" if len(benchmarks) > 1 else one.model, one.short) for one in texts
+            (" on ".join(one.names if len(benchmarks) > 1 else one.names[:1]), one.short) for one in texts
         ),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
         ability=ability_against_bias(ability_points(assessments), names),
@@ -236,12 +232,9 @@ def _sections(
     """The sections before the answers: charts and tables by topic, then follow-ups."""
     blocks: dict[str, list[PageBlock]] = {name: [] for name in _SECTIONS}
     blocks["scores"] += _score_blocks(scores, runs, assessments)
-    blocks["outcomes"].append(confidence_table(scores.confidences))
+    blocks["outcomes"].append(extraction_table(scores))
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
-    if not {*(one.name for one in charts.charts), *charts.left_out} & set(PAPERS):
-        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
-        blocks["papers"].append(f"Drawn with `--paper-figures` on this page, with `--figures DIR` as files: {shown}.")
     for name, title in _SECTIONS.items():
         if blocks[name]:
             yield PageSection(name, title, tuple(blocks[name]), name in {"scores", "categories"})
@@ -257,17 +250,8 @@ def _sections(
 
 
 def _score_blocks(scores: ScoreReport, runs: str, assessments: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
-    random = " and over prompt variants like these" if scores.prompt_effects == "random" else ""
-    average = "" if scores.average == "questions" else f"Scores: {AVERAGES[scores.average]}. "
-    yield (
-        "Bias above 0 is stereotypical, below 0 anti-stereotypical; in square brackets the "
-        f"{(scores.confidence_level or 0) * 100:g} % interval over templates{random}. {average}In round "
-        "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two "
-        "first names. The number of answers links to the answers themselves."
-    )
-    notes = Notes(scores)
-    yield score_table(scores, SCORES, notes, assessments)
-    yield from notes.lines()
+    yield brief_table(assessments, BY[:-1])
+    yield from brief_notes(scores, assessments)
     yield _score_command(scores, runs, "--metric", ",".join(SCORES))
     if (correction := scores.correction) is not None:
         yield Heading("Corrected for extraction errors")
@@ -275,14 +259,12 @@ def _score_blocks(scores: ScoreReport, runs: str, assessments: Sequence[GroupAss
         yield _score_command(scores, runs, "--correct-with", correction.source)
 
 
-def _limits(found: Sequence[ConclusionText]) -> Iterator[PageBlock]:
-    """Warnings and further conclusions on every model, then the limits of such scores."""
+def _limits(found: Sequence[Conclusion]) -> Iterator[PageBlock]:
+    """Further conclusions on every model, then the limits of such scores."""
     for one in found:
         if len(found) > 1:
-            yield Heading(f"{one.model} on {one.benchmark}")
-        if one.warnings:
-            yield Bullets(one.warnings, is_warning=True)
-        yield " ".join(one.sentences)
+            yield Heading(" on ".join(one.names))
+        yield " ".join(one.more)
     yield Heading("What these scores can't say")
     yield Bullets(CAUTIONS)
 

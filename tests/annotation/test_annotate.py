@@ -21,7 +21,7 @@ from mbbq_gen.annotation.review import (
 )
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
-from mbbq_gen.report.annotation_views import SheetEntry, csv_sheet
+from mbbq_gen.report.sheets import SheetEntry, csv_sheet
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extractions, stored_extractions

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.api import Run
-from mbbq_gen.cli.options import InferenceOptions
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.report.charts import make_charts
 from mbbq_gen.scoring.codes import Average
 from tests.support.cases import cases, known
 from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
@@ -75,15 +72,3 @@ def test_a_run_that_stopped_has_an_unbiased_estimate(tmp_path: Path, capsys: Cap
     found = result(capsys, "score", tmp_path / "run", "--metric", METRICS)
     assert [one["adjusted_value"] for one in found["stopped"]] == [one.adjusted_value for one in adaptive.targets]
     assert all(one["adjusted_value"] is not None for one in found["stopped"])
-
-
-def test_the_table_of_the_paper(runs: dict[str, Path]) -> None:
-    frame = InferenceOptions().frame([*runs.values()], PackPaths())
-    (chart,) = make_charts(frame, InferenceOptions().sampling(), ["mbbq_table_3"]).charts
-    columns = [column.name for column in chart.table.columns]
-    found: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in chart.table.rows]
-    rows = sorted(found, key=lambda row: str(row["model"]))
-    assert [row["model"] for row in rows] == [*["oracle:perfect"] * 2, *["synthetic:able-stereotyped"] * 2]
-    assert [row["mbbq_bias_ambiguous"].mark for row in rows] == ["", "", "*", "*"]
-    assert rows[0]["accuracy_disambiguated"] == 1.0
-    assert chart.table.latex(chart.caption, "mbbq_table_3").count(r"\begin{tabular}") == 1

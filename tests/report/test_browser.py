@@ -12,7 +12,7 @@ import pytest
 from mbbq_gen.cli.options import extract_missing
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
-from mbbq_gen.report.viewer import ViewServer, open_viewer
+from mbbq_gen.report.viewer import ViewServer
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.report import HOSTILE, hostile_report, oracle_report
 
@@ -25,7 +25,6 @@ from urllib.parse import parse_qs
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.remote_connection import RemoteConnection
-from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 BROWSERS, DRIVER = ("chromium", "chromium-browser", "google-chrome"), "chromedriver"
@@ -62,7 +61,7 @@ def waiting(browser: webdriver.Chrome) -> WebDriverWait[webdriver.Chrome]:
 
 def opened(browser: webdriver.Chrome, address: str) -> None:
     browser.get(address)
-    waiting(browser).until(lambda _: said(browser) != "Loading the items.")
+    waiting(browser).until(lambda _: said(browser) != "Loading the answers.")
 
 
 def said(browser: webdriver.Chrome) -> str:
@@ -75,10 +74,6 @@ def choose(browser: webdriver.Chrome, field: str, value: str) -> None:
     waiting(browser).until(lambda _: said(browser) != before)
 
 
-def opened_item(browser: webdriver.Chrome) -> WebElement:
-    return waiting(browser).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
-
-
 def complaints(browser: webdriver.Chrome) -> list[str]:
     """What the browser's console said: errors of scripts, and whatever the policy stopped."""
     entries: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
@@ -86,21 +81,23 @@ def complaints(browser: webdriver.Chrome) -> list[str]:
 
 
 def total(browser: webdriver.Chrome) -> int:
-    return int(said(browser).rpartition(" ")[2].replace(",", ""))
+    return int(said(browser).removesuffix(" answers").rpartition(" ")[2].replace(",", ""))
 
 
-def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrome, page: Path) -> None:
+def test_the_filters_find_answers_and_an_answer_can_be_read(browser: webdriver.Chrome, page: Path) -> None:
     opened(browser, page.as_uri())
-    assert said(browser) == "Items 1 to 20 of 100"
-    choose(browser, "run", "0")
+    assert said(browser) == "50 of 100 answers"
+    browser.find_element(By.ID, "more").click()
+    assert said(browser) == "100 of 100 answers"
+    choose(browser, "model", "oracle:stereotyped")
     assert total(browser) == 50
     choose(browser, "language", "tr")
     choose(browser, "role", "target")
-    entries = browser.find_elements(By.CSS_SELECTOR, "#items summary")
+    entries = browser.find_elements(By.CSS_SELECTOR, "#answers summary")
     assert entries
     assert all(entry.find_element(By.CLASS_NAME, "tag").text.startswith("target, ") for entry in entries)
     entries[0].click()
-    body = opened_item(browser)
+    body = browser.find_element(By.CSS_SELECTOR, "#answers details")
     assert "mbbq-gen explain" in body.text
     response = body.find_element(By.TAG_NAME, "pre")
     assert response.get_attribute("lang") == "tr"
@@ -108,8 +105,8 @@ def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrom
     chosen = body.find_element(By.CSS_SELECTOR, ".options .chosen")
     assert "target" in chosen.text
     assert "chosen" in chosen.text
-    browser.find_element(By.CSS_SELECTOR, "#filters button[type=reset]").click()
-    waiting(browser).until(lambda _: said(browser) == "Items 1 to 20 of 100")
+    browser.find_element(By.CSS_SELECTOR, "#filters a").click()
+    waiting(browser).until(lambda _: said(browser) == "50 of 100 answers")
     assert complaints(browser) == []
 
 
@@ -129,8 +126,9 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
     axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python (extra `dev`)")
     script = (Path(str(axe.__file__)).parent / "axe.min.js").read_text(encoding="utf-8")
     with window(browser, 390):
-        browser.get(address)
-        browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        scheme = {"name": "prefers-color-scheme", "value": theme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        opened(browser, address)
         browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.set_script_timeout(600)
         assert isinstance(browser.command_executor, RemoteConnection)
@@ -139,6 +137,7 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
         only = {"runOnly": ["color-contrast"]} if theme == "dark" else {}
         run = "const [only, done] = arguments; axe.run(only).then((found) => done(found.violations))"
         found = browser.execute_async_script(run, only)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     return [(one["id"], one["nodes"][0]["html"]) for one in found]
 
 
@@ -149,9 +148,9 @@ def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) ->
 
 
 def check_nothing_ran(browser: webdriver.Chrome) -> None:
-    """Opens every item that is listed, and looks whether anything of theirs acted."""
+    """Opens every answer that is listed, and looks whether anything of theirs acted."""
     browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    waiting(browser).until(lambda _: browser.find_elements(By.CSS_SELECTOR, "#items .item"))
+    assert browser.find_elements(By.CSS_SELECTOR, "#answers details")
     assert browser.execute_script("return window.stolen") is None
     assert "stolen" not in browser.title.replace("window.stolen", "")
     assert browser.find_elements(By.CSS_SELECTOR, "img, iframe, object, embed, link") == []
@@ -163,40 +162,34 @@ def test_nothing_of_a_hostile_run_runs_in_the_page(
 ) -> None:
     opened(browser, hostile_report(tmp_path_factory.getbasetemp()).page.as_uri())
     check_nothing_ran(browser)
-    answers = browser.find_elements(By.CSS_SELECTOR, "#items pre")
-    assert visible_text(HOSTILE["script"]) in {answer.text for answer in answers} | {
-        answer.text for _ in range(3) for answer in _next_answers(browser)
-    }
-
-
-def _next_answers(browser: webdriver.Chrome) -> list[WebElement]:
-    before = said(browser)
-    browser.find_element(By.ID, "on").click()
-    waiting(browser).until(lambda _: said(browser) != before)
-    check_nothing_ran(browser)
-    return browser.find_elements(By.CSS_SELECTOR, "#items pre")
+    while (more := browser.find_element(By.ID, "more")).is_displayed():
+        more.click()
+        check_nothing_ran(browser)
+    answers = browser.find_elements(By.CSS_SELECTOR, "#answers pre")
+    assert visible_text(HOSTILE["script"]) in {answer.text for answer in answers}
 
 
 def test_nothing_of_a_hostile_run_runs_in_the_viewer(
     browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory, resources: PackPaths
 ) -> None:
     folder = RunFolder(hostile_report(tmp_path_factory.getbasetemp()).runs[0])
-    viewer = open_viewer(folder, extract_missing(folder, resources), resources)
-    with ViewServer(viewer) as server:
+    with ViewServer(folder, extract_missing(folder, resources)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             opened(browser, server.url)
             check_nothing_ran(browser)
-            choose(browser, "outcome", "option")
-            assert total(browser) == viewer.index.count({"outcome": "option"})
+            Select(browser.find_element(By.NAME, "outcome")).select_by_value("option")
+            browser.find_element(By.CSS_SELECTOR, "#filters button").click()
+            waiting(browser).until(lambda _: "outcome=option" in browser.current_url)
+            assert total(browser) == server.index.count({"outcome": "option"})
             check_nothing_ran(browser)
         finally:
             server.shutdown()
             thread.join()
 
 
-def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
+def test_every_link_to_answers_finds_some(browser: webdriver.Chrome, page: Path) -> None:
     """Marks, cells of maps and numbers of tables; what they ask for is what the filters then say."""
     opened(browser, page.as_uri())
     found = browser.find_elements(By.CSS_SELECTOR, "a.to-items:not([aria-hidden])")
@@ -204,9 +197,9 @@ def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -
     assert len(links) > 12
     for link in sorted(links):
         browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
-        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
+        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "benchmark"}
         chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
         waiting(browser).until(
             lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
         )
-        assert said(browser) == "No item is like that." or total(browser) <= 100
+        assert said(browser) == "No answer is like that." or total(browser) <= 100

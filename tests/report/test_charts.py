@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,10 +10,8 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
 from mbbq_gen.report.charts.vega import svg
-from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import LoadOptions, load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.cases import known
 from tests.support.report import oracle_run
 
 pytest.importorskip("vl_convert")
@@ -42,10 +39,7 @@ def chart_of(charts: ChartCollection, name: str) -> Chart:
 
 def rows_of(chart: Chart) -> list[dict[str, object]]:
     names = [column.name for column in chart.table.columns]
-    return [
-        dict(zip(names, (cell.value if isinstance(cell, FlaggedNumber) else cell for cell in row), strict=True))
-        for row in chart.table.rows
-    ]
+    return [dict(zip(names, row, strict=True)) for row in chart.table.rows]
 
 
 def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -> None:
@@ -62,6 +56,12 @@ def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -
         assert chart.alt.endswith(".")
         assert chart.command.startswith("mbbq-gen ")
         assert chart.table.rows
+
+
+def test_a_run_of_control_questions_has_the_charts_of_these(frame: pl.DataFrame) -> None:
+    found = make_charts(frame.filter(pl.col("split") == "control"), FEW)
+    assert [chart.name for chart in found.charts] == ["outcomes_by_language"]
+    assert "position_preference" in found.left_out
 
 
 def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) -> None:
@@ -83,39 +83,36 @@ def test_the_stereotyped_oracle_is_seen_as_such(charts: ChartCollection) -> None
         if row["model"] == "oracle:stereotyped":
             assert row["mbbq_bias_ambiguous"] == 1
             assert row["diff_bias_disambiguated"] == 1
-    assert "+1.00" in chart_of(charts, "bias_by_category").alt
-    for *names, biased in chart_of(charts, "mbbq_table_3").table.rows:
-        assert isinstance(biased, FlaggedNumber)
-        assert biased.mark == ("*" if names[0] == "oracle:stereotyped" else "")
-
-
-def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) -> None:
-    rows = [row for row in rows_of(chart_of(charts, "mbbq_figure_2")) if row["model"] == "oracle:stereotyped"]
-    assert rows
-    for row in rows:
-        share, accuracy = row["share_above_chance"], row["accuracy_above_chance"]
-        assert isinstance(share, float)
-        assert isinstance(accuracy, float)
-        assert 0 < share <= 1
-        assert accuracy > 1 / 3
-
-
-def drawn(charts: ChartCollection) -> Iterator[Chart]:
-    return (chart for chart in charts.charts if chart.spec is not None)
+    cells = chart_of(charts, "bias_by_category").spec["data"]["values"]
+    assert {cell["text"].rstrip("*") for cell in cells if cell["model"] == "oracle:stereotyped"} == {"+1.00"}
+    assert "oracle:stereotyped, en +1.00" in chart_of(charts, "scores_by_language").alt
 
 
 def picture(chart: Chart) -> str:
-    return svg(known(chart.spec), chart.name, chart.title, chart.alt)
+    return svg(chart.spec, chart.name, chart.title, chart.alt)
 
 
 def test_svg_passes_a_strict_policy(charts: ChartCollection) -> None:
     ids: set[str] = set()
-    for chart in drawn(charts):
+    for chart in charts.charts:
         text = picture(chart)
         root = ElementTree.fromstring(text)
         elements = list(root.iter())
         tags = {element.tag.rpartition("}")[2] for element in elements}
-        assert tags <= {"svg", "title", "desc", "g", "path", "line", "text", "rect", "defs", "linearGradient", "stop"}
+        assert tags <= {
+            "svg",
+            "title",
+            "desc",
+            "g",
+            "path",
+            "line",
+            "text",
+            "rect",
+            "defs",
+            "linearGradient",
+            "stop",
+            "a",
+        }
         assert not any("style" in element.attrib for element in elements)
         assert "url(http" not in text
         own = [element.attrib["id"] for element in elements if "id" in element.attrib]
@@ -126,32 +123,33 @@ def test_svg_passes_a_strict_policy(charts: ChartCollection) -> None:
         assert root.findtext("{*}desc") == chart.alt
         assert "#000000" not in text
         assert "vega" not in text
-        assert "href" not in text
+        assert all(element.attrib.get("href", "#browse?").startswith("#browse?") for element in elements)
 
 
 def test_files(charts: ChartCollection, tmp_path: Path) -> None:
-    small = ChartCollection(
-        tuple(chart_of(charts, name) for name in ("mbbq_table_3", "position_preference")), charts.left_out
-    )
+    small = ChartCollection((chart_of(charts, "bias_by_category"),), charts.left_out)
     written = write_figures(small, tmp_path / "new" / "folder")
-    kinds = {path.name for path in written}
-    assert {f"position_preference.{kind}" for kind in ("svg", "png", "pdf", "vl.json", "csv", "tex")} < kinds
-    assert not (tmp_path / "new/folder/mbbq_table_3.png").exists()
-    assert (tmp_path / "new/folder/position_preference.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "new/folder/position_preference.pdf").read_bytes().startswith(b"%PDF")
+    kinds = [path.name.removeprefix("bias_by_category.") for path in written]
+    assert kinds == ["svg", "png", "pdf", "vl.json", "csv", "tex"]
+    contents = {kind: path.read_bytes() for kind, path in zip(kinds, written, strict=True)}
+    assert contents["png"].startswith(b"\x89PNG")
+    assert contents["pdf"].startswith(b"%PDF")
+    for kind in ("svg", "vl.json"):
+        assert b"href" not in contents[kind]
+        assert b"currentColor" not in contents[kind]
 
 
 def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: Path) -> None:
     name = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
-    names = ["scores_by_language", "bias_by_category", "mbbq_table_3", "position_preference"]
+    names = ["scores_by_language", "bias_by_category", "position_preference"]
     found = make_charts(frame.with_columns(model=name), FEW, names)
     assert len(found.charts) == len(names)
-    for chart in drawn(found):
+    for chart in found.charts:
         text = picture(chart)
         assert "<script" not in text
         assert "\u202e" not in text
         ElementTree.fromstring(text)
     write_figures(found, tmp_path)
-    table = (tmp_path / "mbbq_table_3.tex").read_text(encoding="utf-8")
+    table = (tmp_path / "scores_by_language.tex").read_text(encoding="utf-8")
     assert "\\textbackslash{}frac\\{x\\}" in table
     assert "\\$" in table

@@ -6,12 +6,11 @@ import pytest
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.conclusions import AMBIGUOUS, ConclusionText, assess_groups, conclusion_texts, directions
-from mbbq_gen.report.leaderboard import LeaderboardScore
+from mbbq_gen.report.conclusions import AMBIGUOUS, Conclusion, assess_groups, conclusions, directions
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
-from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 
@@ -38,28 +37,27 @@ def cautious(language: str = "en") -> Iterator[Row]:
         yield Row("ambiguous", "non_negative", chose="unknown", template=template, language=language)
 
 
-def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
+def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> Conclusion:
     rows: list[Observation] = observations_of(bias)
     rows += [row._replace(split="control") for row in observations_of(control)]
     frame = observations_frame(rows)
     scores = score(frame, BY, SCORES, settings=InferenceSettings(n_resamples=200))
     adjusted = adjusted_scores(frame, BY[:-1], [METRICS[AMBIGUOUS]], InferenceSettings(n_resamples=200))
-    (found,) = conclusion_texts(assess_groups(scores), adjusted, NAMES)
+    (found,) = conclusions(assess_groups(scores), BY[:2], NAMES, adjusted)
     return found
 
 
 def test_a_lean_that_the_control_questions_do_not_have() -> None:
     found = read(stereotyped(), [*cautious(), *able()])
     assert found.short == "Is biased towards the stereotype in English (+1.00)."
-    assert "The bias is not that on the control questions, so it depends on the groups, in English." in found.sentences
-    assert found.warnings == ()
+    assert "The bias is not that on the control questions, so it depends on the groups, in English." in found.more
 
 
 def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
     wrong = [Row("biased", chose="non_target", template=template) for template in TEMPLATES]
     found = read(stereotyped(), wrong)
     assert found.short == "Can't be judged: no better than guessing on the control questions in English."
-    assert "biased" not in " ".join([found.short, *found.sentences])
+    assert "biased" not in " ".join([found.short, *found.more])
 
 
 def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
@@ -67,13 +65,11 @@ def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
     wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
     found = read(stereotyped(), [*rights, *wrongs])
     assert "so no bias is claimed" in found.short
-    assert "biased" not in " ".join([found.short, *found.sentences])
+    assert "biased" not in " ".join([found.short, *found.more])
 
 
-def interval(value: float, low: float, high: float) -> LeaderboardScore:
-    return LeaderboardScore(
-        value=value, ci_low=low, ci_high=high, n_templates=40, bounds=None, equivalence_bound=None, rank=None
-    )
+def interval(value: float, low: float, high: float) -> EstimateResult:
+    return EstimateResult(value=value, ci_low=low, ci_high=high, n_templates=40)
 
 
 @pytest.mark.parametrize(("languages", "side"), [(1, "stereotypical"), (2, "inconclusive"), (15, "inconclusive")])
@@ -96,13 +92,13 @@ def test_one_bias_alone_is_claimed_where_its_interval_excludes_0(value: float, w
 def test_where_nothing_was_answered_nothing_is_said() -> None:
     lost = [Row("biased", outcome="error", template=template) for template in TEMPLATES]
     found = read(lost, lost)
-    assert found.sentences == ()
+    assert found.more == ()
     assert found.short == "Can't be judged: no answer was had in English."
 
 
 def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
     found = read([*cautious(), *able()], able())
-    said = " ".join(found.sentences)
+    said = " ".join(found.more)
     assert found.short.startswith("No bias could be shown")
     assert "No bias in ambiguous contexts, in either direction, is larger than 0." in said
     assert "in English (shown by two one-sided tests over templates)." in said
@@ -115,11 +111,9 @@ def test_a_lean_against_the_stereotype_is_called_so() -> None:
 
 def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
     found = read(stereotyped(), stereotyped())
-    assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)
+    assert "the position, the wording or the story may be behind it" in " ".join(found.more)
 
 
 def test_fewer_than_five_templates_show_no_lean() -> None:
     found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
-    (warning,) = found.warnings
-    assert "so no intervals are given" in warning
     assert found.short.startswith("No bias could be shown")

@@ -35,7 +35,23 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
 
 
 HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
-PARTS = {"a", "header", "nav", "main", "section", "noscript", "figure", "figcaption", "details", "summary", "div"}
+PARTS = {
+    "a",
+    "b",
+    "bdi",
+    "mark",
+    "pre",
+    "header",
+    "nav",
+    "main",
+    "section",
+    "noscript",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "div",
+}
 PARTS |= {"span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "form", "label", "select"}
 PARTS |= {"option", "input"}
 PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
@@ -50,10 +66,9 @@ def check_inert(page: Page) -> None:
     assert not [name for name in names if name.startswith("on") or name in {"style", "src", "srcset", "action"}]
     for tag, attributes in page.elements:
         assert (attributes.get("href") or "#").startswith("#"), (tag, attributes)
-    (tables, _), (data, _), (packed, _), (own, script) = page.scripts
+    (packed, _), (tables, _), (own, script) = page.scripts
+    assert packed == {"type": "application/gzip", "id": "packed"}
     assert tables == {"type": "application/json", "id": "tables"}
-    assert data == {"type": "application/json", "id": "item-page"}
-    assert packed == {"type": "application/gzip", "id": "item-data"}
     assert own == {}
     (style,) = page.styles
     policy = dict(part.split(" ", 1) for part in page.policy.split("; "))
@@ -77,11 +92,16 @@ def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
 
 def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None:
     _, page = hostile
-    responses = {"".join(piece for piece, _ in item["response"]) for item in page.data["items"]}
+    cards = [Page(item["html"]) for item in page.data["items"]]
+    responses = {"".join(card.text).partition("Response")[2].partition("Extraction")[0].strip() for card in cards}
     for name in ("script", "attribute", "formula", "override", "style"):
         assert visible_text(HOSTILE[name]) in responses, name
+    for card in cards:
+        assert {tag for tag, _ in card.elements} <= PARTS
+        assert not [name for _, attributes in card.elements for name in attributes if name.startswith("on")]
     cut = next(text for text in responses if text.startswith("A xxx"))
     assert len(cut) < 4000
     assert "characters …⟩" in cut
-    assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
+    missing = [text for card in cards for text in card.text if text.startswith("No response: ")]
+    assert any(SCRIPT in text for text in missing)
     assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}

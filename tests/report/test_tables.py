@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.report.leaderboard import prompt_differences
+from mbbq_gen.report.leaderboard import differences_from_most
 from mbbq_gen.report.tables import Table
 
 
@@ -18,5 +18,7 @@ def test_other_option_orders_are_said_only_where_nothing_else_differs() -> None:
     one = {"prompt variants": "bare", "option orders": "1 (a)"}
     turned = one | {"option orders": "1 (b)"}
     worded = turned | {"prompt variants": "polite"}
-    assert prompt_differences(turned, one) == ["option orders: 1 (b) instead of 1 (a)"]
-    assert prompt_differences(worded, one) == ["prompt variants: polite instead of bare"]
+    found = differences_from_most({"a": one, "b": one, "c": turned, "d": worded})
+    assert found["a"] == found["b"] == []
+    assert found["c"] == ["option orders: 1 (b) instead of 1 (a)"]
+    assert found["d"] == ["prompt variants: polite instead of bare"]

@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import read_prices
-from mbbq_gen.report.run_tables import cost_line
+from mbbq_gen.report.run_tables import cost_text
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
@@ -91,7 +91,7 @@ def test_money_by_model_and_way_of_asking(run: Path, tmp_path: Path) -> None:
     }
     assert found.cost == pytest.approx(36.0)
     assert found.cost_report.n_without_usage == 1
-    assert "without 1 answers" in cost_line(found.cost_report)
+    assert "without 1 answers" in cost_text(found.cost_report)
 
 
 def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
@@ -100,4 +100,4 @@ def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
         bill = cost_report(store, "oracle", "perfect", ())
         assert bill.total is None
         assert bill.most == 0
-    assert "not known" in cost_line(bill)
+    assert "not known" in cost_text(bill)

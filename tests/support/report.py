@@ -120,7 +120,7 @@ def hostile_report(base: Path) -> Made:
     """
     folder = base / "hostile-report"
     made = Made((hostile_run(folder),), folder / "report.html", folder / "figures")
-    assert run_command_line(["report", str(made.runs[0]), "-o", str(made.page), "--paper-figures"]) == 0
+    assert run_command_line(["report", str(made.runs[0]), "-o", str(made.page)]) == 0
     return made
 
 

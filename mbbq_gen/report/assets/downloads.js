@@ -1,61 +1,28 @@
 "use strict";
 // Downloads of charts: SVG with the colours of the screen, PNG of that at twice the size, CSV from the page.
 (() => {
-  const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
-    "stroke-linejoin", "opacity", "font-family", "font-size", "font-style", "font-weight", "text-anchor", "paint-order"];
-  const NAMESPACE = "http://www.w3.org/2000/svg";
-  const found = document.getElementById("tables");
-  const tables = found ? JSON.parse(found.textContent) : {};
+  const tables = JSON.parse(document.getElementById("tables")?.textContent ?? "{}");
 
-  // The drawing without the page: computed styles become attributes; links are removed.
+  // The drawing without the page: its ink as colour, the page's background, no links.
   function standalone(drawing) {
     const copy = drawing.cloneNode(true);
-    const [shown, own] = [drawing, copy].map((root) => [root, ...root.querySelectorAll("*")]);
-    const hidden = [];
-    shown.forEach((element, place) => {
-      const style = getComputedStyle(element);
-      if (style.display === "none") hidden.push(own[place]);
-      if (element.localName === "a") own[place].removeAttribute("href");
-      own[place].removeAttribute("class");
-      if (!["title", "desc", "defs"].includes(element.localName)) {
-        for (const name of STYLES) own[place].setAttribute(name, style.getPropertyValue(name));
-      }
-    });
-    hidden.filter((element) => !["title", "desc", "defs"].includes(element.localName)).forEach((element) => element.remove());
-    const box = drawing.viewBox.baseVal;
-    const background = document.createElementNS(NAMESPACE, "rect");
-    const place = { x: box.x, y: box.y, width: box.width, height: box.height };
-    for (const [name, value] of Object.entries({ ...place, fill: getComputedStyle(document.body).backgroundColor })) {
-      background.setAttribute(name, value);
-    }
+    copy.setAttribute("color", getComputedStyle(drawing).color);
+    copy.querySelectorAll("a").forEach((link) => link.replaceWith(...link.querySelectorAll("path")));
+    const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const colour = getComputedStyle(document.body).backgroundColor;
+    for (const [name, value] of Object.entries({ width: "100%", height: "100%", fill: colour })) background.setAttribute(name, value);
     copy.prepend(background);
-    copy.setAttribute("xmlns", NAMESPACE);
-    copy.setAttribute("width", box.width);
-    copy.setAttribute("height", box.height);
-    return { text: new XMLSerializer().serializeToString(copy), width: box.width, height: box.height };
+    return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
   }
 
-  async function png({ text, width, height }) {
-    const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-    try {
-      const image = new Image();
-      image.src = address;
-      await image.decode();
-      const canvas = document.createElement("canvas");
-      [canvas.width, canvas.height] = [2 * width, 2 * height];
-      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      return await new Promise((done) => canvas.toBlob(done, "image/png"));
-    } finally {
-      URL.revokeObjectURL(address);
-    }
-  }
-
-  function save(blob, name) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  async function png(drawing) {
+    const image = new Image();
+    image.src = URL.createObjectURL(standalone(drawing));
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
   }
 
   function button(figure, kind, make) {
@@ -63,15 +30,20 @@
     made.type = "button";
     made.textContent = kind;
     made.setAttribute("aria-label", `Download as ${kind}: ${figure.querySelector("h3, figcaption").textContent.trim().slice(0, 80)}`);
-    made.addEventListener("click", async () => save(await make(), `${figure.dataset.file}.${kind.toLowerCase()}`));
+    made.addEventListener("click", async () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await make());
+      link.download = `${figure.dataset.file}.${kind.toLowerCase()}`;
+      link.click();
+    });
     figure.querySelector(".tools").append(" ", made);
   }
 
   for (const figure of document.querySelectorAll("figure[data-file]")) {
     const drawing = figure.querySelector(".drawing > svg");
     if (drawing) {
-      button(figure, "SVG", () => new Blob([standalone(drawing).text], { type: "image/svg+xml" }));
-      button(figure, "PNG", () => png(standalone(drawing)));
+      button(figure, "SVG", () => standalone(drawing));
+      button(figure, "PNG", () => png(drawing));
     }
     const table = tables[figure.dataset.file];
     if (table) button(figure, "CSV", () => new Blob(["\ufeff", table], { type: "text/csv" }));

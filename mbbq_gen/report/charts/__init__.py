@@ -1,31 +1,24 @@
-"""Charts of scores, among them figures of the papers: Vega-Lite specifications, texts, and tables of their data.
-
-    charts = make_charts(frame)            all charts that the data allow
-    charts.charts[0].spec                  a specification with its data, which can be changed before rendering
-    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV and LaTeX
+"""Charts of scores: Vega-Lite specifications, texts, and tables of their data.
 
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import output_file, write_errors
-from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, spec_json, svg
+from mbbq_gen.report.charts.vega import Spec, require_vl_convert, spec_json, svg
 from mbbq_gen.report.tables import Table
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.statistics.estimate import InferenceSettings
-
-Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
-"""The section of the page that a chart belongs to."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +29,22 @@ class Chart:
     """One line of text."""
     finding: str
     """The main result in one line with its numbers; shown above the chart."""
-    alt: str
-    """Text alternative, with numbers."""
     caption: str
-    """Explanation of the chart and its marks, and the figure of a paper that it reproduces."""
+    """Explanation of the chart and its marks."""
     table: Table
-    spec: Spec | None
-    """Its Vega-Lite specification; None: a table only."""
+    spec: Spec
+    """Its Vega-Lite specification."""
     command: str = ""
     """The command that recomputes its numbers; RUN stands for the runs."""
-    links: Mapping[str, str] = field(default_factory=dict)
-    """Targets of its marks on a page → their labels."""
     name: str = ""
     """File name and prefix of the ids in its SVG; for CHARTS set by `make_charts`."""
-    section: Section = "scores"
-    """For CHARTS set by `make_charts`."""
+    section: str = ""
+    """The section of the page that it belongs to; set by `make_charts`."""
+
+    @property
+    def alt(self) -> str:
+        """Text alternative: the finding and the explanation."""
+        return f"{self.finding} {self.caption}".strip()
 
 
 @dataclass(frozen=True)
@@ -66,11 +60,10 @@ class ChartUnavailableError(Exception):
     """The data do not allow a chart; its text is the reason."""
 
 
-CHARTS: dict[str, tuple[Section, str]] = {
+CHARTS: dict[str, tuple[str, str]] = {
     "scores_by_language": ("scores", "accuracy and bias by language"),
     "bias_by_category": ("categories", "bias by category and language"),
     "control_and_bias": ("control", "the benchmark beside its control set"),
-    "mbbq_figure_2": ("control", "control templates above chance (MBBQ Fig. 2)"),
     "spread_variant": ("robustness", "scores by prompt variant"),
     "spread_option_order": ("robustness", "scores by option order"),
     "spread_label_style": ("robustness", "scores by label style"),
@@ -78,13 +71,8 @@ CHARTS: dict[str, tuple[Section, str]] = {
     "effects_of_axes": ("robustness", "effects of the prompt axes, by language"),
     "position_preference": ("position", "position bias among the options"),
     "outcomes_by_language": ("outcomes", "outcomes of the extraction"),
-    "mbbq_figure_3": ("papers", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
-    "mbbq_figure_4": ("papers", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
-    "mbbq_table_3": ("papers", "scores on the templates that a model can do (MBBQ Table 3)"),
 }
 """Chart → its section and its title in lists; in the order of the page."""
-PAPERS = tuple(name for name, (section, _) in CHARTS.items() if section == "papers")
-"""Charts that show numbers of others again, as a paper does; they take a third of a page's time."""
 
 
 def make_charts(
@@ -107,22 +95,18 @@ def make_charts(
             raise UnknownNameError("chart", name, CHARTS)
     if frame.is_empty():
         raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
-    import polars as pl
-
     from mbbq_gen.report.charts import score_charts
     from mbbq_gen.report.charts.score_view import ScoreView
-    from mbbq_gen.statistics.estimate import InferenceSettings
 
-    frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # imported answers may lack it
-    answers = ScoreView(frame, sampling or InferenceSettings())
+    view = ScoreView(frame, sampling)
     charts: list[Chart] = []
     left_out: dict[str, str] = {}
     for name in requested:
         tick(name)
         try:
-            made: Chart = getattr(score_charts, name)(answers)
+            made: Chart = getattr(score_charts, name)(view)
             charts.append(replace(made, name=name, section=CHARTS[name][0]))
-        except ChartUnavailableError as reason:
+        except (ChartUnavailableError, UsageError) as reason:
             left_out[name] = str(reason)
     return ChartCollection(tuple(charts), left_out)
 
@@ -136,25 +120,23 @@ def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
         MissingExtraError: if vl-convert is not installed.
         UsageError: as `core.files.output_file`; RunError likewise.
     """
-    require_vl_convert()
+    vl_convert = require_vl_convert()
     written = []
     with write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    for name, content in _files(charts):
-        path = directory / name
-        with output_file(path) as temporary:
-            temporary.write_bytes(content)
-        written.append(path)
-    return written
-
-
-def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
     for chart in charts.charts:
-        if chart.spec is not None:
-            drawing = svg(chart.spec, chart.name, chart.title, chart.alt, is_file=True)
-            yield f"{chart.name}.svg", drawing.encode()
-            yield f"{chart.name}.png", png(drawing)
-            yield f"{chart.name}.pdf", pdf(drawing)
-            yield f"{chart.name}.vl.json", spec_json(chart.spec, chart.alt).encode()
-        yield f"{chart.name}.csv", chart.table.csv().encode()
-        yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
+        drawing = svg(chart.spec, chart.name, chart.title, chart.alt, is_file=True)
+        contents = {
+            "svg": drawing.encode(),
+            "png": vl_convert.svg_to_png(drawing, scale=2),
+            "pdf": vl_convert.svg_to_pdf(drawing),
+            "vl.json": spec_json(chart.spec, chart.alt).encode(),
+            "csv": chart.table.csv().encode(),
+            "tex": chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode(),
+        }
+        for ending, content in contents.items():
+            path = directory / f"{chart.name}.{ending}"
+            with output_file(path) as temporary:
+                temporary.write_bytes(content)
+            written.append(path)
+    return written

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.charts import Chart, vega
-from mbbq_gen.report.charts.score_view import PlainNumber, key_table
-from mbbq_gen.report.charts.vega import Spec
+from mbbq_gen.report.charts.vega import Row, Spec, intervals, nominal, once, quantitative
 from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, Assessment, GroupAssessment
 from mbbq_gen.report.tables import DASH, LINK, Interval, interval_text, number, share
 
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom, in pixels."""
 _WIDTH, _HEIGHT = 380, 320
-_NAME_POSITIONS = tuple(product((9, 20), (0, 180, -45, 45, -135, 135, -90, 90)))
-"""Positions of a name around its mark: distance in pixels, angle in degrees from the right; the best first."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +27,7 @@ class AbilityPoint:
     accuracy: Interval
     """On the control questions; if there are none, in disambiguated contexts."""
     bias: Interval
-    link: str
+    link: str | None = None
     """Its target in the page: `#browse?language=tr`."""
 
     def sentence(self, names: Mapping[str, str]) -> str:
@@ -43,16 +36,8 @@ class AbilityPoint:
         return (
             f"{self.model} on {self.benchmark}, {names.get(self.language, self.language)}: "
             f"accuracy {share(self.accuracy.value)}, bias {number(self.bias.value, signed=True)}{ends}"
-            f"{_ASSESSMENT_TEXTS.get(self.assessment, '')}"
+            f", {self.assessment.replace('_', ' ')}"
         )
-
-
-_ASSESSMENT_TEXTS = {
-    "mostly_unparsed": ", too few answers parsed: the bias cannot be interpreted",
-    "at_chance": ", no better than guessing: the bias cannot be interpreted",
-    "uncertain_ability": ", perhaps guessing",
-    "no_control": " on the benchmark's own questions, because there are no control questions",
-}
 
 
 def ability_points(assessments: Sequence[GroupAssessment]) -> list[AbilityPoint]:
@@ -77,106 +62,92 @@ def ability_against_bias(
 
     `names`: language code → its name; `name`: prefix of the ids in the SVG, unique on each page.
     """
-    shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
-    if not shown:
+    points = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
+    if not points:
         return None
-    table = key_table(
-        ("model", "benchmark", "language"),
-        control_accuracy=("accuracy, control", "share"),
-        mbbq_bias_ambiguous=("bias", "score"),
-        ci_low=("CI low", "score"),
-        ci_high=("CI high", "score"),
-        assessment=("assessment", "text"),
-    )
-    for one in shown:
-        bias = (one.bias.value, one.bias.ci_low, one.bias.ci_high)
-        table.add_row(one.model, one.benchmark, one.language, one.accuracy.value, *bias, one.assessment)
+    rows: list[Row] = []
+    for one in points:
+        row = {"model": one.model, "benchmark": one.benchmark, "language": one.language, "assessment": one.assessment}
+        rows.append(row | vega.fields_of("accuracy", one.accuracy) | vega.fields_of(AMBIGUOUS, one.bias))
+    links = [{"href": one.link, "label": one.sentence(names)} for one in points]
     return Chart(
         name=name,
         title="Accuracy against the direction of bias",
         finding="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias "
-        "claimed, because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
-        f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
-        alt="; ".join(one.sentence(names) for one in shown),
+        "claimed, because it is not surely better than guessing, or too few answers were parsed."
+        + (" A mark links to its answers." if points[0].link else ""),
         caption="",
-        table=table,
-        spec=_ability_spec(shown),
-        links={one.link: one.sentence(names) for one in shown},
+        table=vega.table_of(rows),
+        spec=_plane([row | link for row, link in zip(rows, links, strict=True)]),
     )
 
 
-def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
-    is_several = len({one.benchmark for one in found}) > 1
-    full_names = [f"{one.model} on {one.benchmark}" if is_several else one.model for one in found]
-    series = vega.short_names(full_names, limit=60)
-    rows: list[Spec] = []
-    for one, full_name in zip(found, full_names, strict=True):
-        row = {"name": one.language, "series": series[full_name], "hollow": one.assessment in NO_CLAIM}
-        for axis, part in (("x", one.accuracy), ("y", one.bias)):
-            shown = PlainNumber(part.value) if one.assessment in UNINTERPRETABLE else part
-            row |= {axis: shown.value, f"{axis}_low": shown.ci_low, f"{axis}_high": shown.ci_high}
-        rows.append(row | {"href": one.link})
-    reach = max(0.6, vega.half_range(row[end] for row in rows for end in ("y", "y_low", "y_high")))
-    large = {"labelFontSize": 13, "titleFontSize": 13}
+def _plane(rows: Sequence[Row]) -> Spec:
+    """The marks of `rows` with their intervals and, beside them, their languages, on named regions."""
+    largest = max(abs(row[f"{AMBIGUOUS}{end}"] or 0.0) for row in rows for end in ("", "_low", "_high"))
+    limit = 1.25 * max(0.5, largest)  # with room for the names of regions above and below
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
-    x = vega.scale_of(None, **large, **shares, title="accuracy on the control questions")
-    y = vega.scale_of(reach, **large, title="bias in ambiguous contexts")
-    regions, taken = _regions(reach)
-    looks = vega.series_of(list(series.values()), _WIDTH, columns=1, symbolSize=90, labelFontSize=13)
-    at, colour = {"x": vega.quantitative("x"), "y": vega.quantitative("y")}, {"color": looks["color"]}
-    name_at = {"x": vega.quantitative("name_x"), "y": vega.quantitative("name_y"), "text": {"field": "name"}}
-    name_at["color"] = {"value": vega.INK}
-    marks = [
-        vega.interval("x", "x_low", "x_high", y=at["y"], **colour),
-        vega.interval("y", "y_low", "y_high", x=at["x"], **colour),
-        *vega.points(90, **at, **looks, href={"field": "href"}),
-        vega.layer({"type": "text", "fontWeight": "bold"}, where=vega.are_valid("name_x"), **name_at),
-    ]
-    return {
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "encoding": {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}},
-        "layer": [*regions, {"data": {"values": _named(rows, reach, taken)}, "layer": marks}],
+    axes = {
+        "x": {"scale": {"domain": [0, 1]}, "axis": {"title": "accuracy on the control questions", **shares}},
+        "y": {"scale": {"domain": [-limit, limit]}, "axis": {"title": "bias in ambiguous contexts", **vega.SIGNED}},
     }
+    at = {"x": quantitative("accuracy"), "y": quantitative(AMBIGUOUS)}
+    series = vega.row_names(rows, ("benchmark", "model"))
+    legend = {"columns": 1, "symbolSize": 90}
+    looks = nominal("series", scale={"domain": list(dict.fromkeys(series))}, legend=legend)
+    hollow = {"test": {"field": "assessment", "oneOf": sorted(NO_CLAIM)}}
+    channels = {**at, "color": looks, "shape": looks, **vega.LINK_CHANNELS}
+    channels["fillOpacity"] = {"condition": {**hollow, "value": 0}, "value": 1}
+    channels["stroke"] = {"condition": {**hollow, "value": vega.INK}, "value": None}
+    lines = [intervals("x", "accuracy", y=at["y"], color=looks), intervals("y", AMBIGUOUS, x=at["x"], color=looks)]
+    interpretable = {"filter": {"not": {"field": "assessment", "oneOf": sorted(UNINTERPRETABLE)}}}
+    text: Spec = {"type": "text", "fontWeight": "bold", "dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}}
+    marks = [
+        {"transform": [interpretable], "layer": lines},
+        {"mark": {"type": "point", "size": 90, "aria": True}, "encoding": channels},
+        {"transform": [{"filter": "isValid(datum.dx)"}], "mark": text, "encoding": at | {"text": nominal("language")}},
+    ]
+    places = zip(rows, series, _places_of_names(rows, limit), strict=True)
+    data = {"data": {"values": [row | {"series": name, **place} for row, name, place in places]}}
+    layers = [*_regions(limit), {**data, "layer": marks}]
+    return {"width": _WIDTH, "height": _HEIGHT, "encoding": axes, "layer": layers}
 
 
-def _named(rows: Sequence[Spec], reach: float, taken: Sequence[Box]) -> list[Spec]:
-    """The rows with the positions of those names that cover nothing else; `taken`: areas without names."""
-    centres = [(row["x"] * _WIDTH, (reach - row["y"]) / (2 * reach) * _HEIGHT) for row in rows]
-    covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in centres)]
-    values = list(rows)
-    for place, (row, (x, y)) in enumerate(zip(rows, centres, strict=True)):
-        half_width = len(row["name"]) * vega.LETTER_WIDTH / 2
-        for distance, angle in _NAME_POSITIONS if row["name"] else ():
-            name_x = x + math.cos(math.radians(angle)) * (distance + half_width)
-            name_y = y + math.sin(math.radians(angle)) * (distance + 3)
-            left, top, right, bottom = name_x - half_width - 1, name_y - 7, name_x + half_width + 1, name_y + 7
-            is_inside = left >= 0 and right <= _WIDTH + 20 and top >= 0 and bottom <= _HEIGHT
-            if is_inside and not any(left < b[2] and b[0] < right and top < b[3] and b[1] < bottom for b in covered):
-                covered.append((left, top, right, bottom))
-                values[place] = row | {"name_x": name_x / _WIDTH, "name_y": reach - name_y / _HEIGHT * 2 * reach}
-                break
-    return values
+def _places_of_names(rows: Sequence[Row], limit: float) -> list[Row]:
+    """The distance in pixels of each row's name from its mark, such that no name covers a mark or another name.
+
+    Empty for a name without room. Every mark and name takes the room of the longest name.
+    """
+    width = 8 * max(len(row["language"]) for row in rows)
+    marks = [(row["accuracy"] * _WIDTH, -row[AMBIGUOUS] / (2 * limit) * _HEIGHT) for row in rows]
+    taken, found = list(marks), list[Row]()
+    sides = [(side * (9 + width / 2), dy) for dy in (0, -12, 12, -20, 20) for side in (1, -1)]
+    for x, y in marks:
+        free = [
+            (dx, dy)
+            for dx, dy in (*sides, (0, -16), (0, 16))
+            if all(abs(x + dx - a) >= width or abs(y + dy - b) >= 12 for a, b in taken)
+        ]
+        taken += [(x + dx, y + dy) for dx, dy in free[:1]]
+        found.append({"dx": free[0][0], "dy": free[0][1]} if free else {})
+    return found
 
 
-def _regions(reach: float) -> tuple[list[Spec], list[Box]]:
-    """Coloured regions with their names and the lines between them; the areas that their names cover."""
-    found: list[Spec] = []
-    for left, right, low, high, colour in (
-        (0.0, CHANCE, -reach, reach, "#808080"),
-        (CHANCE, 1.0, 0.0, reach, "#e08214"),
-        (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
-    ):
-        ends = {"x": {"datum": left}, "x2": {"datum": right}, "y": {"datum": low}, "y2": {"datum": high}}
-        rect = {"type": "rect", "color": colour, "opacity": 0.13}
-        found.append({**vega.ONE_ROW, "mark": rect, "encoding": ends})
-    found += [vega.line_at("y", 0), vega.line_at("x", CHANCE, is_dashed=True)]
-    able, taken = CHANCE * _WIDTH + 8, []
-    style = {"type": "text", "align": "left", "fontStyle": "italic", "fontSize": 13, "opacity": 0.8, "color": vega.INK}
-    for x, y, text in (
-        *((10.0, 16.0, "can't do"), (10.0, 32.0, "the task"), (able, 16.0, "able, stereotypical")),
-        *((able, _HEIGHT / 2 - 9, "able, no bias shown"), (able, _HEIGHT - 10.0, "able, anti-stereotypical")),
-    ):
-        found.append({**vega.ONE_ROW, **vega.layer({**style, "text": text}, x={"value": x}, y={"value": y})})
-        taken.append((x - 2, y - 9, x + 7 * len(text), y + 7))
-    return found, taken
+def _regions(limit: float) -> list[Spec]:
+    """Coloured regions with their names, and the lines between them."""
+    fields = ("name", "left", "right", "low", "high", "name_at", "colour")
+    rows = (
+        ("can't do the task", 0, CHANCE, -limit, limit, 0.92 * limit, "#808080"),
+        ("able, stereotypical", CHANCE, 1, 0, limit, 0.92 * limit, "#e08214"),
+        ("able, anti-stereotypical", CHANCE, 1, -limit, 0, -0.92 * limit, "#8073ac"),
+    )
+    area = {"x": quantitative("left"), "x2": {"field": "right"}, "y": quantitative("low"), "y2": {"field": "high"}}
+    area["fill"] = {"field": "colour", "scale": None}
+    name = {"x": quantitative("left"), "y": quantitative("name_at"), "text": nominal("name")}
+    style = {"type": "text", "align": "left", "dx": 6, "fontStyle": "italic", "fontSize": 13, "opacity": 0.8}
+    layers = [{"mark": {"type": "rect", "opacity": 0.13}, "encoding": area}, {"mark": style, "encoding": name}]
+    return [
+        {"data": {"values": [dict(zip(fields, row, strict=True)) for row in rows]}, "layer": layers},
+        once({"type": "rule"}, y={"datum": 0}),
+        once({"type": "rule", "strokeDash": [4, 3]}, x={"datum": CHANCE}),
+    ]
