@@ -448,9 +448,8 @@ class Response(FrozenModel):
         return self
 
 
-_NO_RESPONSE: Final = {
-    name: None if field.is_required() else field.default for name, field in Response.model_fields.items()
-}
+_NO_RESPONSE: Final = {name: field.default for name, field in Response.model_fields.items()}
+"""Field → its default; the request key has none, and is always given."""
 _FINISH_REASONS: Final = frozenset({"stop", "length", "content_filter", "other", None})
 _PLAIN: Final[Mapping[str, type]] = {
     **dict.fromkeys(("request_key", "text", "finish_reason", "error", "model", "refusal", "reasoning"), str),

@@ -119,11 +119,9 @@ class InterimEstimate:
 
 
 def interim_estimates(metric: Metric, panel: Panel, requested: Array, offered: Array) -> list[InterimEstimate]:
-    """The metric of every group of a panel, at a look.
+    """The metric of every group of a panel, at a look, from the numbers of answers.
 
-    Args:
-        requested: The numbers of answers: groups × templates × CELLS.
-        offered: The numbers of answers that count for the metric with all questions: groups × templates.
+    `requested`: groups × templates × CELLS; `offered`: those that count with all questions, groups × templates.
     """
     needed = np.array(needed_cells([metric]))
     each = np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape))
