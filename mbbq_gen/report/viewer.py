@@ -129,7 +129,6 @@ def _option_views(answered: CompletedPrompt, extraction: Extraction, limit: int)
 LOOPBACK = "127.0.0.1"
 PAGE_SIZE = 20
 """Number of answers on a page."""
-_MAX_VALUE_LENGTH = 500
 
 
 class ViewServer(ThreadingHTTPServer):
@@ -171,7 +170,7 @@ class ViewServer(ThreadingHTTPServer):
         if not re.fullmatch("[1-9][0-9]{0,8}", text):
             raise UsageError(f"page: {text!r} is not the number of a page")
         number, first = int(text), (int(text) - 1) * PAGE_SIZE
-        filters = {name: value[:_MAX_VALUE_LENGTH] for name, value in query.items() if name != "page"}
+        filters = {name: value for name, value in query.items() if name != "page"}
         total, rows = self.index.count(filters), self.index.page(filters, first, PAGE_SIZE)
         with self.folder.open_store(read_only=True) as store:
             items = list(item_views(store, rows, IN_VIEWER, with_prompt=True))
