@@ -20,18 +20,6 @@ from mbbq_gen.core.reasoning import parse_reasoning
 from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
 from mbbq_gen.core.text import Names, words
 
-Group = Literal[
-    "Model",
-    "Questions",
-    "Prompts",
-    "Sampling",
-    "Scoring method",
-    "Follow-up",
-    "Limits and money",
-    "Stopping",
-    "Scale",
-    "Output",
-]
 FollowUp = Literal["unread", "low"]
 """Answers that are followed up: unparsed, or parsed with low confidence."""
 Shapes = Literal["prompt", "answer", "execution"]
@@ -66,7 +54,7 @@ AbsolutePath = Annotated[
 
 
 def setting(
-    group: Group,
+    group: str,
     shapes: Shapes,
     help_text: str,
     *,
@@ -195,7 +183,7 @@ class RunConfig(FrozenModel):
         'Text of the option "unknown": one text, one per language as `en=TEXT,nl=TEXT`, or `sampled` (drawn from '
         "the benchmark's own texts). Default: as in the data.", example="Nobody can tell", metavar="TEXT")
     num_fewshot: int = setting(
-        "Prompts", "prompt", "Number of few-shot examples (solved questions) before each question.",
+        "Prompts", "prompt", "Number of few-shot examples (solved questions) before each question, 0 to 9.",
         default=0, example=2, metavar="N", ge=0, le=9)
     instruction_language: str | None = setting(
         "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
@@ -247,7 +235,7 @@ class RunConfig(FrozenModel):
         "continues. Default: no limit.",
         example=5.0, metavar="USD", gt=0)
     max_error_rate: float = setting(
-        "Limits and money", "execution", "Stop when more than this share of the requests fails.",
+        "Limits and money", "execution", "Stop when more than this share of the requests fails, 0 to 1.",
         default=0.2, example=0.5, metavar="SHARE", ge=0, le=1)
     batch: bool | None = setting("Limits and money", "execution",
         "Submit all requests to the service's batch API, at about half the price, and exit. Default: as in the last "
@@ -404,32 +392,12 @@ PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if 
 
 
 def help_of(name: str, spelling: Spelling) -> str:
-    """The help of a setting with default, bounds, and other settings as the user types them."""
+    """The help of a setting with its default, and other settings as the user types them."""
     field = RunConfig.model_fields[name]
     parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
     if field.default is not False and field.default not in (None, "", (), {}):
         parts.append(f"Default: {PYTHON.value(field.default)}.")
-    if {"ge", "le"} <= (bounds := _bounds(name)).keys():
-        parts.append(f"From {bounds['ge']:g} to {bounds['le']:g}.")
     return " ".join(parts)
-
-
-def _bounds(name: str) -> dict[str, float]:
-    """The bounds of a setting, by kind: ge, gt, le."""
-    bounds = RunConfig.model_fields[name].metadata
-    return {kind: getattr(bound, kind) for bound in bounds for kind in ("ge", "gt", "le") if hasattr(bound, kind)}
-
-
-def _allowed(name: str) -> str:
-    """Advice on the allowed values of a setting; empty if the error explains them."""
-    match _bounds(name):
-        case {"ge": low, "le": high}:
-            return f"give a number from {low:g} to {high:g}"
-        case {"ge": low}:
-            return f"give a number of at least {low:g}"
-        case {"gt": low}:
-            return f"give a number above {low:g}"
-    return "give a whole number" if "int" in str(RunConfig.model_fields[name].annotation) else ""
 
 
 def _config_error(error: ValidationError) -> ConfigError:
@@ -442,4 +410,4 @@ def _config_error(error: ValidationError) -> ConfigError:
         known = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         return ConfigError(name, value, f"give {' or '.join(known)}", known)
     problem = first["msg"].removeprefix("Value error, ")
-    return ConfigError(name, value, _allowed(name) or problem[:1].lower() + problem[1:])
+    return ConfigError(name, value, problem[:1].lower() + problem[1:])

@@ -146,8 +146,6 @@ def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         message = "unknown key; remove it or correct its spelling"
-    if fault["type"] == "too_short" and "actual_length" in (counts := fault.get("ctx", {})):
-        message = f"has {counts['actual_length']} entries; at least {counts['min_length']} are needed"
     value = fault["input"]
     shown = f" (value: {value!r})" if isinstance(value, str | int | float | bool) and len(repr(value)) <= 80 else ""
     return f"{key}: {message}{shown}" if key else message

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Stage = Literal["planning", "asking", "collecting", "reading"]
 Advance = Callable[[int], None]
 """Gets the number of steps finished since the last call."""
+Status = Callable[[], str]
+"""Returns a few words, such as the number of requests under way; it may be called on any thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +31,9 @@ class ProgressListener(Protocol):
         """Gets a message for the user."""
 
     def stage(
-        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
+        self, stage: Stage, total: int | None = None, status: Status = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Starts a stage; the context is a function that gets the steps finished since its last call.
-
-        `status` returns a few words, such as the number of requests under way; it may be called on any thread.
-        """
+        """Starts a stage; the context is a function that gets the steps finished since its last call."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,7 @@ class CallbackListener:
         self.on_message(text.strip())
 
     @contextmanager
-    def stage(
-        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
-    ) -> Iterator[Advance]:
+    def stage(self, stage: Stage, total: int | None = None, status: Status = lambda: "") -> Iterator[Advance]:
         """Passes the progress on, as the total of finished steps."""
         done = 0
 
@@ -84,8 +81,7 @@ class Bar:
     total: int | None
     unit: str
     delay: float = 1.0
-    status: Callable[[], str] = lambda: ""
-    """Returns a few words for the end of the line."""
+    status: Status = lambda: ""
     done: int = 0
     _progress: Progress | None = None
 
@@ -121,20 +117,18 @@ class ProgressBars:
     """Gets the messages."""
 
     @contextmanager
-    def stage(
-        self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
-    ) -> Iterator[Advance]:
+    def stage(self, stage: Stage, total: int | None = None, status: Status = lambda: "") -> Iterator[Advance]:
         """Shows a bar on a terminal, elsewhere nothing."""
         unit, delay = "steps" if stage == "planning" else "answers", 0.0 if stage == "asking" else 1.0
         with Bar(stage, total, unit, delay=delay, status=status) as bar:
             yield bar.advance
 
 
-def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
+def _columns(unit: str, status: Status) -> list[ProgressColumn]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
-    class Status(ProgressColumn):
+    class SpeedColumn(ProgressColumn):
         """Finished steps per second, and the status."""
 
         def render(self, task: Task) -> Text:
@@ -142,4 +136,4 @@ def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
             rate = "" if speed is None else f"{speed:,.1f} {unit}/s  "
             return Text(rate + (status() if not task.finished else ""))
 
-    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), Status()]
+    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), SpeedColumn()]

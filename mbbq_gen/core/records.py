@@ -412,8 +412,6 @@ class Response(FrozenModel):
     """Origin of an imported response; None if it was requested here."""
     scores: tuple[ContinuationScore, ...] | None = None
     """Loglikelihoods, if requested; then there is no text."""
-    truncated_at: int | None = None
-    """Size in bytes at which a response over the maximum was cut; None: it is complete."""
 
     @classmethod
     def of_answer(cls, fields: dict[str, Any]) -> Response:
@@ -450,14 +448,13 @@ class Response(FrozenModel):
         return self
 
 
-_NO_RESPONSE: Final = {
-    name: None if field.is_required() else field.default for name, field in Response.model_fields.items()
-}
+_NO_RESPONSE: Final = {name: field.default for name, field in Response.model_fields.items()}
+"""Field → its default; the request key has none, and is always given."""
 _FINISH_REASONS: Final = frozenset({"stop", "length", "content_filter", "other", None})
 _PLAIN: Final[Mapping[str, type]] = {
     **dict.fromkeys(("request_key", "text", "finish_reason", "error", "model", "refusal", "reasoning"), str),
     **dict.fromkeys(("provider_finish_reason", "system_fingerprint", "request_id", "batch"), str),
-    **{"usage": Usage, "unmetered_usage": Usage, "latency_s": float, "n_attempts": int, "truncated_at": int},
+    **{"usage": Usage, "unmetered_usage": Usage, "latency_s": float, "n_attempts": int},
 }
 """Field of a response → the type that needs no validation; other fields are always validated."""
 

@@ -42,6 +42,11 @@ class ProviderEntry(FrozenModel):
     requires: tuple[str, ...] = ()
     install: str | None = None
 
+    @property
+    def missing(self) -> list[str]:
+        """The required modules that are not installed."""
+        return [module for module in self.requires if not is_installed(module)]
+
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 KINDS: Mapping[str, ProviderEntry] = {name: ProviderEntry(**entry) for name, entry in _TABLE["kinds"].items()}
@@ -112,26 +117,28 @@ def parse_name(name: str) -> tuple[str, str]:
 
 def list_models() -> list[ModelEntry]:
     """All kinds, aliases and named models, third-party ones included; imports none of them."""
-    named = [(kind, name, rule.summary) for kind, rules in _NAMED_MODELS.items() for name, rule in rules.items()]
-    found = [(f"{kind}:{name}", KINDS[kind], summary) for kind, name, summary in named]
+    named = {
+        f"{kind}:{name}": KINDS[kind].model_copy(update={"summary": rule.summary})
+        for kind, rules in _NAMED_MODELS.items()
+        for name, rule in rules.items()
+    }
     others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _NAMED_MODELS}
-    found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
-    entries = [
-        ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)
-        for name, entry, summary in found
-    ]
-    entries += [
-        ModelEntry(name=f"{point.name}:MODEL", summary=f"from {_origin(point)}", installed=True, install=None)
+    third_party = {
+        f"{point.name}:MODEL": ProviderEntry(target=point.value, model="MODEL", summary=f"from {_origin(point)}")
         for point in _third_party_points()
+    }
+    entries = sorted({**named, **others, **ALIASES, **third_party}.items())
+    return [
+        ModelEntry(name=name, summary=entry.summary, installed=not entry.missing, install=entry.install)
+        for name, entry in entries
     ]
-    return sorted(entries, key=lambda entry: entry.name)
 
 
 def _check_installed(name: str, kind: str) -> None:
     """Raises MissingExtraError, with the command that installs it, if a module is not installed."""
     entry = ALIASES.get(name) or KINDS.get(kind)
-    if entry and (missing := [module for module in entry.requires if not is_installed(module)]):
-        raise MissingExtraError(f"{name} needs {', '.join(missing)} (not installed); run: {entry.install}")
+    if entry and entry.missing:
+        raise MissingExtraError(f"{name} needs {', '.join(entry.missing)} (not installed); run: {entry.install}")
 
 
 def _load(name: str, kind: str) -> type[Provider]:

@@ -28,7 +28,7 @@ import tomllib
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -109,7 +109,6 @@ class LocalResponder(Provider):
 
 # --- oracles ----------------------------------------------------------------------------------------------------------
 
-
 _UNLIKELY: Final = -10.0
 """Log-probability per byte of an answer that the oracle does not choose."""
 
@@ -140,15 +139,12 @@ def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
     return prompt.option_order.index(roles.index(named.get(choice) or "unknown"))
 
 
-Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
-
-
 @dataclass(frozen=True)
 class OracleRule:
     """An oracle's choice and the form of its answers."""
 
     summary: str
-    choice: Choice
+    choice: Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
     speech: Speech = "label"
 
 
@@ -178,18 +174,17 @@ class OracleProvider(LocalResponder):
         if model not in ORACLES:
             raise UnknownNameError("oracle", model, ORACLES)
         super().__init__(model, options, resources)
-        rule = ORACLES[model]
-        self._oracle, self._seed = replace(rule, speech=self._options.speech or rule.speech), self._options.seed
+        self._choice, self._speech = ORACLES[model].choice, self._options.speech or ORACLES[model].speech
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
         """The seed and the digest of the prompt packs, if the answers depend on them."""
         settings: dict[str, JsonValue] = {}
-        if self._oracle.speech != ORACLES[self.model].speech:
-            settings["speech"] = self._oracle.speech
-        if self._oracle.choice == "random":
-            settings["seed"] = self._seed
-        if self._oracle.speech != "label":
+        if self._speech != ORACLES[self.model].speech:
+            settings["speech"] = self._speech
+        if self._choice == "random":
+            settings["seed"] = self._options.seed
+        if self._speech != "label":
             settings["prompts_sha256"] = self.sentences_digest()
         return settings
 
@@ -216,16 +211,16 @@ class OracleProvider(LocalResponder):
 
     def place(self, request: Request) -> int:
         """The place of the option that the oracle chooses."""
-        choice, prompt, instance = self._oracle.choice, request.prompt, request.instance
-        if choice == "first":
+        prompt = request.prompt
+        if self._choice == "first":
             return 0
-        if choice == "random":
-            return stable_number("oracle:random", self._seed, prompt.prompt_id) % len(prompt.option_order)
-        return place_of(instance, prompt, choice)
+        if self._choice == "random":
+            return stable_number("oracle:random", self._options.seed, prompt.prompt_id) % len(prompt.option_order)
+        return place_of(request.instance, prompt, self._choice)
 
     def answer(self, request: Request) -> str:
         """The text of the oracle's answer."""
-        place, speech = self.place(request), self._oracle.speech
+        place, speech = self.place(request), self._speech
         if speech == "indirect" and not request.is_follow_up:
             return _UNREADABLE
         if speech in ("label", "indirect") or request.is_follow_up:
@@ -234,7 +229,6 @@ class OracleProvider(LocalResponder):
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
-
 
 _CONDITIONS = ("prompt_id", "instance_key", "instance_id", "contains", "variant", "reasoning_effort", "language")
 """Each is more specific than all that follow it together."""
@@ -334,7 +328,6 @@ class ScriptedProvider(LocalResponder):
 
 
 # --- synthetic answers ------------------------------------------------------------------------------------------------
-
 
 _SEED = "made-up"
 """Seed of all draws; changing it changes the documented results."""

@@ -168,8 +168,8 @@ _CLAUSES: dict[Assessment, str] = {
     "uncertain_ability": "perhaps it was guessing {where}: too few control questions to tell, so no bias is claimed",
 }
 _DIRECTIONS = {
-    "stereotypical": "is biased towards the stereotype",
-    "anti_stereotypical": "is biased against the stereotype",
+    "stereotypical": "biased towards the stereotype",
+    "anti_stereotypical": "biased against the stereotype",
     "aligned": "in disambiguated contexts it is more often right if the stereotype fits,",
     "nonaligned": "in disambiguated contexts it is more often right if the stereotype does not fit,",
     "inconclusive": "no bias could be shown (which does not show that there is none)",

@@ -1,7 +1,4 @@
-"""The explanation of one extraction in a terminal: the marked response, and each candidate with its reason.
-
-Control characters of the response are made visible (`core.text.visible_text`).
-"""
+"""Marked texts, and the explanation of one extraction in a terminal: the response, each candidate with its reason."""
 
 from __future__ import annotations
 
@@ -21,15 +18,13 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.reasoning import ReasoningExtraction
 
 
-SHOWN_CANDIDATES = 20
-"""The most candidates that are listed; JSON has them all."""
-SHOWN_CHARACTERS, AROUND = 8000, 20
-"""Characters of a response that are printed, and those before and behind a candidate."""
+SHOWN_CANDIDATES, SHOWN_CHARACTERS, AROUND = 20, 8000, 20
+"""Candidates that are listed, characters of a response, and characters before and behind a candidate."""
 
 _WON, _LOST, _ASIDE = "bold green", "yellow", "dim"
-Piece = tuple[str, int]
-"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
-PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
+Piece = tuple[str, str]
+"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT, which are elements of HTML."""
+PLAIN, EVIDENCE, LEFT_OUT = "", "mark", "i"
 _MEANINGS = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
 """Kind of a candidate without an option → its meaning."""
 
@@ -46,7 +41,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int]], limit: int) -> list[Piec
         shown = [(0, limit // 3), (size - limit * 2 // 3, size)]
         shown += [(edge - around, edge + around) for span in evidence for edge in span]
 
-    def kind_of(part: tuple[int, int]) -> int:
+    def kind_of(part: tuple[int, int]) -> str:
         if not any(start <= part[0] < end for start, end in shown):
             return LEFT_OUT
         return EVIDENCE if any(start <= part[0] < end for start, end in evidence) else PLAIN
@@ -80,18 +75,17 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     if found.conflicts:
         console.print(f"against   {', '.join(found.conflicts)}")
     console.print()
-    numbered = list(enumerate(explanation.candidates, start=1))
-    numbered.sort(key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
-    for number, candidate in numbered[:SHOWN_CANDIDATES]:
-        _print_candidate(number, candidate, explanation, console)
-    if len(numbered) > SHOWN_CANDIDATES:
-        console.print(f"and {len(numbered) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
-    if not numbered:
+    candidates = sorted(explanation.candidates, key=lambda one: (not is_winner(one, explanation), -one.tier))
+    for candidate in candidates[:SHOWN_CANDIDATES]:
+        _print_candidate(candidate, explanation, console)
+    if len(candidates) > SHOWN_CANDIDATES:
+        console.print(f"and {len(candidates) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
+    if not candidates:
         console.print("no candidates")
     console.print(f"\nextractor {explanation.version}, language {explanation.language}", style=_ASIDE)
 
 
-def _print_candidate(number: int, candidate: Candidate, explanation: Explanation, console: Console) -> None:
+def _print_candidate(candidate: Candidate, explanation: Explanation, console: Console) -> None:
     """Prints a candidate with its meaning, why it won or lost, and the pack entry behind it."""
     won = is_winner(candidate, explanation)
     named = [chosen_text(option, explanation.labels, explanation.options) for option in candidate.options]
@@ -99,14 +93,14 @@ def _print_candidate(number: int, candidate: Candidate, explanation: Explanation
     start, end = candidate.span
     before, after = explanation.response[max(0, start - AROUND) : start], explanation.response[end : end + AROUND]
     place = " ".join(visible_text(f"{before}⟦{shortened(candidate.text, 60)}⟧{after}").split())
-    console.print(f"{'✔' if won else '✗'} {number:<3} {place}  →  {meaning}", style=_WON if won else _LOST)
+    console.print(f"{'✔' if won else '✗'} {place}  →  {meaning}", style=_WON if won else _LOST)
     state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
     tier = f", strength {candidate.tier}" if candidate.tier else ""
     is_left_over = candidate.status == "won" and not won
     why = "ruled out; it leaves the one that was read" if is_left_over else candidate.reason
-    console.print(f"      {state}{tier}: {why}")
+    console.print(f"  {state}{tier}: {why}")
     if (source := candidate.source) is not None:
-        console.print(f"      {source.file}  {source.key}  {source.phrase}", style=_ASIDE)
+        console.print(f"  {source.file}  {source.key}  {source.phrase}", style=_ASIDE)
 
 
 def is_winner(candidate: Candidate, explanation: Explanation) -> bool:

@@ -38,7 +38,7 @@ def rank_text(rank: RankInterval | None) -> str:
 
 
 def _score_text(name: str, row: LeaderboardRow) -> str:
-    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; an uninterpretable bias in brackets, without interval."""
+    """A score with interval and rank below; an uninterpretable bias in brackets, without interval."""
     score, signed = row.scores.get(name), "bias" in name
     if score is None:
         return DASH
@@ -46,7 +46,7 @@ def _score_text(name: str, row: LeaderboardRow) -> str:
     if signed and row.assessment in UNINTERPRETABLE and score.value is not None:
         return f"({text})"
     rank = "" if score.rank is None else f"\nrank {rank_text(score.rank)} of {score.rank.of}"
-    return text + interval_text(score, signed=signed) + rank
+    return text + interval_text(score, signed=signed, before="\n") + rank
 
 
 def notices(board: Leaderboard) -> Iterator[str]:
@@ -71,16 +71,15 @@ def board_blocks(board: Leaderboard) -> Iterator[Block]:
 
 
 def score_blocks(board: Leaderboard) -> Iterator[Block]:
-    """The table, and notes: cautions by letter, definitions."""
-    letters = {code: chr(ord("a") + place) for place, code in enumerate(board.cautions)}
+    """The table, and the meaning of its notes, ranks and intervals."""
+    letters = dict(zip(board.cautions, "abcdefg", strict=False))
     titles = (Column(name, title.replace(", ", ",\n"), "number") for name, title in SCORE_TITLES.items())
     table = Table("model", "benchmark", "language", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:
         counts = (row.n_answers, row.n_templates, share(row.parse_rate))
         scores = (_score_text(name, row) for name in SCORE_TITLES)
-        table.add_row(
-            row.model, row.benchmark, row.language, *counts, *scores, " ".join(letters[code] for code in row.cautions)
-        )
+        notes = " ".join(letters[code] for code in row.cautions)
+        table.add_row(row.model, row.benchmark, row.language, *counts, *scores, notes)
     yield table
     yield from (f"{letters[code]}: {text}" for code, text in board.cautions.items())
     yield f"rank: {board.ranks}."
@@ -93,25 +92,13 @@ def score_blocks(board: Leaderboard) -> Iterator[Block]:
 
 def full_table(board: Leaderboard) -> Table:
     """A table for CSV: a row for each score, with one number in each cell."""
-    names = (
-        "benchmark",
-        "language",
-        "model",
-        "score",
-        "value",
-        "ci_low",
-        "ci_high",
-        "rank_best",
-        "rank_worst",
-        "ranked",
-    )
-    table = Table(*names, "differences", "average", "cautions")
+    numbers = ("value", "ci_low", "ci_high", "rank_best", "rank_worst", "ranked")
+    table = Table("benchmark", "language", "model", "score", *numbers, "average", "cautions")
     for row in board.rows:
         for name, score in row.scores.items():
-            interval = (score.value, score.ci_low, score.ci_high)
             ranks = (None, None, None) if score.rank is None else tuple(score.rank.model_dump().values())
-            end = ("; ".join(row.differences), board.average, " ".join(row.cautions))
-            table.add_row(row.benchmark, row.language, row.model, name, *interval, *ranks, *end)
+            values = (score.value, score.ci_low, score.ci_high, *ranks, board.average, " ".join(row.cautions))
+            table.add_row(row.benchmark, row.language, row.model, name, *values)
     return table
 
 
@@ -123,18 +110,17 @@ def board_page(board: Leaderboard, runs: Sequence[str] = ()) -> str:
         bias = row.scores["mbbq_bias_ambiguous"]
         points.append(AbilityPoint(row.model, row.benchmark, row.language, row.assessment, accuracy, bias))
     intro = (
-        f"Scores with {board.confidence_level:.0%} intervals over templates. Ranks are intervals: models that the data "
-        "can't separate share one. In round brackets, and without an interval: a score that can't be interpreted. No "
-        "score shows that a model is free of bias: a benchmark covers only its own stereotypes and prompts."
+        f"Scores with {board.confidence_level:.0%} intervals over templates. Bias above 0 is stereotypical, below 0 "
+        "anti-stereotypical; in round brackets, and without an interval: a bias that can't be interpreted. No score "
+        "shows that a model is free of bias: a benchmark covers only its own stereotypes and prompts."
     )
-    definitions = Table("score", "formula", "source", "interpretation")
+    definitions = Table("score", "formula", "source", "meaning")
     for name, one in board.definitions.items():
-        interpretation = f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}."
-        definitions.add_row(SCORE_TITLES[name], one.formula, one.source, interpretation)
+        definitions.add_row(SCORE_TITLES[name], one.formula, one.source, one.meaning)
     command = Command(" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]))
     return html_page(
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join({row.benchmark: 0 for row in board.rows})}",
-        conclusions=[(name, sentence[:1].upper() + sentence[1:]) for name, sentence in board.conclusions.items()],
+        conclusions=list(board.conclusions.items()),
         notices=list(notices(board)),
         ability=ability_against_bias(points, {}),
         sections=[

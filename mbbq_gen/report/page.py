@@ -33,14 +33,10 @@ if TYPE_CHECKING:
     from mbbq_gen.report.view_model import PageSection, ReportView
 
 
-def page_policy(style: str, script: str, *, is_served: bool = False) -> str:
-    """The content security policy of a page: its own style and script by digest, and images made by the script.
-
-    `is_served`: whether its form may ask its own server.
-    """
+def page_policy(style: str, script: str) -> str:
+    """The content security policy: own style and script by digest, images made by the script, own server for forms."""
     own = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    form = "'self'" if is_served else "'none'"
-    rest = f"img-src blob:; base-uri 'none'; form-action {form}"
+    rest = "img-src blob:; base-uri 'none'; form-action 'self'"
     return f"default-src 'none'; style-src {own[0]}; script-src {own[1]}; {rest}"
 
 
@@ -108,12 +104,10 @@ def html_page(
     sections: Sequence[PageSection] = (),
     answers: Mapping[str, Any] | None = None,
     details: Sequence[PageSection] = (),
-    is_served: bool = False,
 ) -> str:
     """A page, with its parts in this order.
 
-    `conclusions`: the sentence on each model and benchmark; `answers`: as in `answers.html`; `is_served`: as in
-    `page_policy`.
+    `conclusions`: the sentence on each model and benchmark; `answers`: as in `answers.html`.
 
     Raises:
         MissingExtraError: if jinja2 is not installed.
@@ -128,7 +122,7 @@ def html_page(
             title=title,
             style=style,
             script=script,
-            policy=page_policy(style, script, is_served=is_served),
+            policy=page_policy(style, script),
             conclusions=conclusions,
             notices=[*notices, *filter(None, [missing_charts() if conclusions else None])],
             ability=ability,
@@ -170,7 +164,7 @@ def report_page(view: ReportView) -> str:
             "count": "Loading the answers.",
             "listed": (),
             "chosen": {},
-            "pages": {},
+            "next": "",
             "packed": base64.b64encode(packed).decode(),
         },
         details=view.details,

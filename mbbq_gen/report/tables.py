@@ -121,21 +121,12 @@ def group_name(group: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
 
 
-ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
+ColumnKind = Literal["text", "number", "share", "score", "p_value"]
 """How numbers are written: with two decimals; of a share three; of a score three and a sign. All but `text` are aligned
 to the right."""
 
 
-@dataclass(frozen=True)
-class FlaggedNumber:
-    """A number with a mark behind it."""
-
-    value: float | None
-    mark: str
-    """Such as `*`, explained in the chart's caption; empty for none."""
-
-
-Cell: TypeAlias = "str | int | float | FlaggedNumber | Interval | list[str] | tuple[str, ...] | None"
+Cell: TypeAlias = "str | int | float | Interval | list[str] | tuple[str, ...] | None"
 """None: missing or undefined."""
 
 
@@ -197,17 +188,10 @@ class Table:
         return shown
 
     def csv(self, line_end: str = "\n") -> str:
-        """As CSV: unrounded numbers, marks in columns of their own, no cell that is a formula in a spreadsheet."""
-        columns: list[list[object]] = []
-        for place, column in enumerate(self._columns):
-            cells = [row[place] for row in self.rows]
-            columns.append([column.name, *(cell.value if isinstance(cell, FlaggedNumber) else cell for cell in cells)])
-            if any(isinstance(cell, FlaggedNumber) for cell in cells):
-                marks = (cell.mark if isinstance(cell, FlaggedNumber) else "" for cell in cells)
-                columns.append([f"{column.name}_mark", *marks])
+        """As CSV: unrounded numbers, no cell that is a formula in a spreadsheet."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator=line_end)
-        for line in zip(*columns, strict=True):
+        for line in ([column.name for column in self._columns], *self.rows):
             writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in line])
         return stream.getvalue()
 
@@ -267,11 +251,9 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 
 
 def cell_text(cell: Cell, kind: ColumnKind) -> str:
-    """A cell as text: `+0.123*`, `0.45`, `1,200`, `<0.001`, `a, b`; a dash for None."""
+    """A cell as text: `+0.123`, `0.45`, `1,200`, `<0.001`, `a, b`; a dash for None."""
     if cell is None:
         return DASH
-    if isinstance(cell, FlaggedNumber):
-        return cell_text(cell.value, kind) + cell.mark
     if isinstance(cell, str):
         return visible_text(cell)
     if isinstance(cell, list | tuple):
@@ -306,9 +288,5 @@ def latex_escaped(text: str) -> str:
 
 
 def _latex_number(text: str) -> str:
-    """A number for LaTeX, with a true minus sign and its mark as a superscript."""
-    plain = text.rstrip("*")
-    mark = "^{*}" if plain != text else ""
-    if plain[:1] in ("+", "-"):
-        return f"${plain}{mark}$"
-    return latex_escaped(plain) + (f"${mark}$" if mark else "")
+    """A number for LaTeX, with a true minus sign."""
+    return f"${text}$" if text[:1] in ("+", "-") else latex_escaped(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 import secrets
 import shlex
@@ -21,7 +20,7 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.text import shortened
 from mbbq_gen.extraction.explain import reason_of
 from mbbq_gen.extraction.reasoning import ReasoningExtraction, reasoning_version
-from mbbq_gen.report.explanation import EVIDENCE, LEFT_OUT, PLAIN, pieces
+from mbbq_gen.report.explanation import pieces
 from mbbq_gen.report.page import html_page, template_environment
 from mbbq_gen.report.tables import STANCE_TITLES, escaped
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
@@ -40,8 +39,8 @@ def _html(text: str, limit: int, spans: Sequence[tuple[int, int]] = ()) -> str:
     """The text in pieces as HTML, escaped."""
     if not spans and len(text) <= limit:  # most texts
         return escaped(text)
-    forms = {PLAIN: "{}", EVIDENCE: "<mark>{}</mark>", LEFT_OUT: '<span class="left-out">{}</span>'}
-    return "".join(forms[kind].format(html.escape(piece)) for piece, kind in pieces(text, spans, limit))
+    parts = ((html.escape(piece), kind) for piece, kind in pieces(text, spans, limit))
+    return "".join(f"<{kind}>{piece}</{kind}>" if kind else piece for piece, kind in parts)
 
 
 def item_views(
@@ -176,25 +175,18 @@ class ViewServer(ThreadingHTTPServer):
         total, rows = self.index.count(filters), self.index.page(filters, first, PAGE_SIZE)
         with self.folder.open_store(read_only=True) as store:
             items = list(item_views(store, rows, IN_VIEWER, with_prompt=True))
-        others = {"Previous answers": number - 1, "Next answers": number + 1}
         answers = {
             "note": f"{self.index.count():,} answers, read by `mbbq-gen view` on this machine. Nothing can be changed.",
             "fields": self.index.values(),
             "address": "?",
-            "count": f"Answers {first + 1:,} to {first + len(rows):,} of {total:,}"
-            if rows
-            else "No answer is like that.",
+            "count": f"Answers {first + 1:,} to {first + len(rows):,} of {total:,}" if rows else "No answers.",
             "listed": items,
             "chosen": filters,
-            "pages": {
-                title: f"?{urlencode(filters | {'page': str(other)})}"
-                for title, other in others.items()
-                if 0 < other <= math.ceil(total / PAGE_SIZE)
-            },
+            "next": f"?{urlencode(filters | {'page': str(number + 1)})}" if first + PAGE_SIZE < total else "",
             "packed": "",
         }
         model = self.folder.manifest().config.model
-        return html_page(f"Answers of {self.folder.path}: {model}", answers=answers, is_served=True)
+        return html_page(f"Answers of {self.folder.path}: {model}", answers=answers)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -222,9 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
                 status, body = HTTPStatus.OK, self.server.page(dict(parse_qsl(parts.query)))
                 media_type = "text/html; charset=utf-8"
             except MbbqGenError as error:
-                is_wrong = isinstance(error, UsageError)
-                status = HTTPStatus.BAD_REQUEST if is_wrong else HTTPStatus.INTERNAL_SERVER_ERROR
-                body = f"{error}\n"
+                status, body = HTTPStatus.BAD_REQUEST, f"{error}\n"
         self.send_response(status)
         self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(body.encode(errors="replace"))))

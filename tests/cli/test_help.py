@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from mbbq_gen.cli.main import all_commands, app
-from mbbq_gen.core.config import Group
+from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.scoring.metrics import METRICS
 
 
@@ -31,7 +31,8 @@ def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
 
 def test_run_has_its_groups_in_order() -> None:
     sections = re.findall(r"^(\w[\w -]*):$", shown("run"), re.MULTILINE)
-    assert [name for name in sections if name in get_args(Group)] == list(get_args(Group))
+    groups = list(dict.fromkeys(setting_info(name)["group"] for name in RunConfig.model_fields))
+    assert [name for name in sections if name in groups] == groups
 
 
 def test_the_help_of_score_names_every_metric() -> None:

@@ -70,8 +70,3 @@ def test_reasoning(level: str, think: bool | str) -> None:
     assert body["options"]["num_predict"] == 10 + asked.reasoning_settings(level).room
     with pytest.raises(UsageError, match="512"):
         asked.reasoning_settings("512")
-
-
-def test_address() -> None:
-    assert provider("ollama:m").base_url == "http://127.0.0.1:11434"
-    assert provider("ollama:m", base_url="http://h:1/v1").base_url == "http://h:1"

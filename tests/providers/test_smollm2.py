@@ -74,7 +74,9 @@ def questions(resources: PackPaths) -> list[Request]:
 def ask(source: ModelSource, requests: list[Request], *, static: bool = False, **options: Any) -> list[Response]:
     settings = TransformersOptions(device="cpu", **{"max_tokens": 6 if FULL else 4, "threads": 1, **options})
     kind = StaticProvider if static else TransformersProvider
-    found = answers(kind(source.name, settings, lambda: source), requests)
+    provider = kind(source.name, settings)
+    provider.source = source
+    found = answers(provider, requests)
     return [found[request.request_key] for request in requests]
 
 

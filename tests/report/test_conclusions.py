@@ -49,7 +49,7 @@ def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> Conclusion:
 
 def test_a_lean_that_the_control_questions_do_not_have() -> None:
     found = read(stereotyped(), [*cautious(), *able()])
-    assert found.short == "Is biased towards the stereotype in English (+1.00)."
+    assert found.short == "Biased towards the stereotype in English (+1.00)."
     assert "The bias is not that on the control questions, so it depends on the groups, in English." in found.more
 
 
@@ -106,7 +106,7 @@ def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
 
 def test_a_lean_against_the_stereotype_is_called_so() -> None:
     rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
-    assert read(rows).short.startswith("Is biased against the stereotype in English (-1.00);")
+    assert read(rows).short.startswith("Biased against the stereotype in English (-1.00);")
 
 
 def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:

@@ -35,9 +35,9 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
     policy = dict(part.split(" ", 1) for part in page_policy("a { }", "1;").split("; "))
     digest = base64.b64encode(hashlib.sha256(b"1;").digest()).decode()
     assert policy["script-src"] == f"'sha256-{digest}'"
-    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert policy["default-src"] == policy["base-uri"] == "'none'"
+    assert policy["form-action"] == "'self'"
     assert "unsafe" not in str(policy)
-    assert "form-action 'self'" in page_policy("", "", is_served=True)
 
 
 @given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 70), st.integers(0, 20)), max_size=4))

@@ -35,26 +35,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
 
 
 HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
-PARTS = {
-    "a",
-    "b",
-    "bdi",
-    "mark",
-    "pre",
-    "header",
-    "nav",
-    "main",
-    "section",
-    "noscript",
-    "figure",
-    "figcaption",
-    "details",
-    "summary",
-    "div",
-}
-PARTS |= {"span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "form", "label", "select"}
-PARTS |= {"option", "input"}
-PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+PARTS = {"a", "b", "bdi", "i", "mark", "pre", "header", "nav", "main", "section", "noscript", "figure", "figcaption"}
+PARTS |= {"details", "summary", "div", "span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code"}
+PARTS |= {"form", "label", "select", "option", "input", "button"}
+PARTS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
 DRAWING |= {"clippath", "desc", "ellipse", "lineargradient", "stop"}
 

@@ -90,7 +90,7 @@ def test_a_page_has_the_filters_and_the_answers(server: ViewServer) -> None:
     assert [tag for tag, _ in page.elements].count("bdi") == 20
     assert f"Answers 21 to 40 of {server.index.count({'language': 'tr'}):,}" in page.text
     links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
-    assert {"?language=tr&page=1", "?language=tr&page=3"} <= set(links)
+    assert "?language=tr&page=3" in links
 
 
 @pytest.mark.parametrize(("path", "status", "said"), cases("storage/samples", "odd_requests"))

@@ -141,8 +141,7 @@ class _Reader:
     def _text(self, row: Mapping[str, Any], name: str, *, keep_empty: bool = False) -> str | None:
         """A field as text; None if it is empty."""
         value = self._value(row, name)
-        if isinstance(value, int | float):
-            value = str(value).lower().removesuffix(".0")
+        value = str(value).lower().removesuffix(".0") if isinstance(value, int | float) else value
         found = log.text({(named := str(self._map.fields.get(name, name))): value}, named)
         return found if found or keep_empty else None
 

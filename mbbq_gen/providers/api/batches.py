@@ -123,8 +123,8 @@ class BatchApi(ABC):
         """
 
     @abstractmethod
-    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
-        """State, results and counts of a batch from the service's JSON; `reason` and `codes` if it was refused."""
+    def read_status(self, service_id: str, found: dict[str, Any]) -> BatchStatus:
+        """The status in the service's JSON."""
 
     @abstractmethod
     def read(self, row: Any) -> BatchResult:
@@ -132,17 +132,19 @@ class BatchApi(ABC):
 
     async def status(self, service_id: str) -> BatchStatus:
         """The status of a batch; raises ProviderError if there is no such batch."""
-        found = self.read_status(
-            service_id, table_of((await self.provider.call("GET", self.path_of(service_id))).json())
-        )
-        reason, codes = found.pop("reason", ""), found.pop("codes", "")
+        reply = await self.provider.call("GET", self.path_of(service_id))
+        return self.read_status(service_id, table_of(reply.json()))
+
+    def _status(self, service_id: str, state: str, *, reason: str = "", codes: str = "", **facts: Any) -> BatchStatus:
+        """The status of a batch with its phase; `reason` and `codes`: why it was refused, for people and for us."""
         return BatchStatus(
             service_id=service_id,
-            phase=self.phases.get(found["state"], "running"),
+            state=state,
+            phase=self.phases.get(state, "running"),
             reason=self.provider.hide(reason) or None,
             waits=any(sign in codes.lower() for sign in _WAITS),
             too_large=is_too_large(codes),
-            **found,
+            **facts,
         )
 
     def path_of(self, service_id: str) -> str:
@@ -228,18 +230,19 @@ class OpenAIBatches(BatchApi):
         }
         return await self.post(self.path, body=body)
 
-    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> BatchStatus:
         """As `BatchApi`."""
         problems, counts = tables_of(value_at(found, "errors.data")), table_of(found.get("request_counts"))
         files = filter(None, (found.get("output_file_id"), found.get("error_file_id")))
-        return {
-            "state": str(found.get("status")),
-            "results": [f"/files/{file}/content" for file in files],
-            "done": count_or_none(counts.get("completed")),
-            "failed": count_or_none(counts.get("failed")),
-            "reason": "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3]),
-            "codes": " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems),
-        }
+        return self._status(
+            service_id,
+            str(found.get("status")),
+            reason="; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3]),
+            codes=" ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems),
+            results=tuple(f"/files/{file}/content" for file in files),
+            done=count_or_none(counts.get("completed")),
+            failed=count_or_none(counts.get("failed")),
+        )
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -285,13 +288,14 @@ class AnthropicBatches(BatchApi):
                 oldest = str(entry["id"])
         return oldest
 
-    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> BatchStatus:
         """As `BatchApi`."""
         state, counts = str(found.get("processing_status")), table_of(found.get("request_counts"))
         if state != "ended":
-            return {"state": state}
-        results = [f"{self.path_of(service_id)}/results"]
-        return {"state": state, "results": results, "done": counts.get("succeeded"), "failed": counts.get("errored")}
+            return self._status(service_id, state)
+        results = (f"{self.path_of(service_id)}/results",)
+        done, failed = counts.get("succeeded"), counts.get("errored")
+        return self._status(service_id, state, results=results, done=done, failed=failed)
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -324,19 +328,20 @@ class GeminiBatches(BatchApi):
         batch: JsonValue = {"displayName": ref.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
         return await self.post(f"{self.provider.model_path}:batchGenerateContent", body={"batch": batch})
 
-    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> BatchStatus:
         """As `BatchApi`."""
         batch, error = table_of(found.get("metadata")), table_of(found.get("error"))
         counts, reason = table_of(batch.get("batchStats")), text_or_none(error.get("message")) or ""
         state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
-        return {
-            "state": state,
-            "results": [self.path_of(service_id)] if self.phases.get(state) == "ended" else [],
-            "done": count_or_none(counts.get("successfulRequestCount")),
-            "failed": count_or_none(counts.get("failedRequestCount")),
-            "reason": reason,
-            "codes": f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}",
-        }
+        return self._status(
+            service_id,
+            state,
+            reason=reason,
+            codes=f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}",
+            results=(self.path_of(service_id),) if self.phases.get(state) == "ended" else (),
+            done=count_or_none(counts.get("successfulRequestCount")),
+            failed=count_or_none(counts.get("failedRequestCount")),
+        )
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult, None]:
         """As `BatchApi`, from the operation."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue
@@ -22,8 +22,6 @@ from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, usage_of
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import tables_of, text_of, text_or_none, value_at
-
-_SAMPLING: Final = {"temperature": "temperature", "top_p": "topP"}
 
 
 class BedrockOptions(RemoteOptions):
@@ -96,7 +94,8 @@ class BedrockProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a Converse request; `extra` is passed to the model unchanged."""
-        level, fields, sampling = request.prompt.reasoning_effort, self.options.extra, dict(_SAMPLING)
+        level, fields = request.prompt.reasoning_effort, self.options.extra
+        sampling = {"temperature": "temperature", "top_p": "topP"}
         if level is not None:
             reasoning = self.reasoning_settings(level)
             fields = {**reasoning.sent, **fields}

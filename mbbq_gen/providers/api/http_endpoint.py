@@ -99,20 +99,13 @@ _NOTHING: Final = object()
 _REASONS: Final = ("stop", "length", "content_filter")
 
 
-class HttpOptions(RemoteOptions):
-    """Options of `http:FILE`."""
-
-    base_url: Literal[None] = Field(default=None, description="not accepted: the file has the address")
-
-
 class HttpProvider(ApiProvider):
     """A model behind the endpoint that a file describes."""
 
     kind = "http"
-    options_class = HttpOptions
     path = ""
 
-    def __init__(self, model: str, options: HttpOptions) -> None:
+    def __init__(self, model: str, options: RemoteOptions) -> None:
         """`model`: path of the file; raises DataError if the file is invalid."""
         path = Path(model).expanduser()
         self._description = described = read_description(path)

@@ -8,7 +8,7 @@ followed by an answer. The server renders and tokenizes chats (`/tokenize`, `/de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
@@ -16,10 +16,9 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Method, Prompt, Request, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.provider import turns_of
-from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.http.errors import RejectedError, TransientError
-from mbbq_gen.providers.http.servers import OwnServer
+from mbbq_gen.providers.http.servers import OwnServer, server_root
 from mbbq_gen.providers.local.chat_format import PromptError, ScoringPrompt, plain_text, scored_texts, scoring_prompt
 
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
@@ -27,15 +26,13 @@ SCORING_PATH: Final = "/v1/completions"
 _PROBE_TEXT: Final = "The capital of France is Paris."
 _SHAPE_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError)
 
-Post = Callable[[str, JsonValue], Awaitable[Any]]
-"""Posts a body to a path below the server's root; returns the JSON of the reply."""
 ScoredSequences = Mapping[tuple[int, ...], int]
 """Prompt and answer as one sequence of tokens → start of the answer."""
 
 
-async def open_scorer(provider: Provider, server: OwnServer, post: Post) -> ServerScorer | None:
+async def open_scorer(provider: ApiProvider, server: OwnServer) -> ServerScorer | None:
     """The scorer for a server, or None if it can't be reached; ProviderError without usable log-probabilities."""
-    scorer, why = ServerScorer(provider.model, post, server.fields), None
+    scorer, why = ServerScorer(provider, server.fields), None
     try:
         if server.entry.scores_prompts:
             await scorer.check()
@@ -49,7 +46,7 @@ async def open_scorer(provider: Provider, server: OwnServer, post: Post) -> Serv
         return None
     if why is not None:
         raise ProviderError(
-            f"{provider.name}: {server.entry.name} at {provider.capabilities.base_url} does not return"
+            f"{provider.name}: {server.entry.name} at {provider.base_url} does not return"
             f" log-probabilities of prompts: {why}; use --method first-token-logprobs, vLLM's server, or the model"
             " itself with transformers:"
         )
@@ -68,9 +65,9 @@ class _Question(NamedTuple):
 class ServerScorer:
     """Computes the loglikelihoods of requests at one server: `prepare`, then `body`, then `read`."""
 
-    def __init__(self, model: str, post: Post, sampling: Mapping[str, JsonValue]) -> None:
+    def __init__(self, provider: ApiProvider, sampling: Mapping[str, JsonValue]) -> None:
         """`sampling`: fields for neutral sampling."""
-        self._model, self._post, self._sampling = model, post, sampling
+        self._provider, self._model, self._sampling = provider, provider.model, sampling
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
 
@@ -126,6 +123,11 @@ class ServerScorer:
 
     async def _tokenize(self, **body: JsonValue) -> list[int]:
         return [int(token) for token in (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]]
+
+    async def _post(self, path: str, body: JsonValue) -> Any:
+        """The JSON reply to a POST below the server's root; raises RejectedError if it is refused."""
+        url = f"{server_root(self._provider.base_url)}{path}"
+        return (await self._provider.call("POST", url, body=body, repeat=False)).json()
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The body of a request; if it is not prepared yet, a body of similar size."""

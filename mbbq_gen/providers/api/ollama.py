@@ -21,8 +21,6 @@ from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, text_of, text_or_none, value_at
 from mbbq_gen.providers.http.servers import storable_facts
 
-_REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
-"""Our sampling option → Ollama's name."""
 _LEAST_CONTEXT: Final = 4096
 _BYTES_A_TOKEN: Final = 2
 """Minimum bytes per token, chat template included; most tokenizers have 3 or more."""
@@ -57,11 +55,7 @@ class OllamaProvider(ApiProvider):
         self._facts: dict[str, JsonValue] | None = None
         neutral = {} if options.sampling == "server" else NEUTRAL_SAMPLING
         self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
-        self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
-
-    def find_base_url(self) -> str:
-        """The base URL from the options, else that of an Ollama on this machine."""
-        return (self.options.base_url or self.address).removesuffix("/v1")
+        self._sent = {name.replace("repetition_", "repeat_"): value for name, value in self._sampling.items()}
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""

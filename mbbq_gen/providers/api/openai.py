@@ -99,8 +99,10 @@ class OpenAIProvider(ApiProvider):
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
+        self._azure_version: str | None = None
+        """Version of the API, which Azure needs in URLs without /v1."""
         if self.is_azure and not self.base_url.endswith("/openai/v1"):
-            self.query = f"?api-version={os.environ.get('OPENAI_API_VERSION') or '2024-10-21'}"
+            self._azure_version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._at_responses = options.api == "responses" or (options.api == "auto" and is_pro)
@@ -153,8 +155,10 @@ class OpenAIProvider(ApiProvider):
 
     def url(self, path: str) -> str:
         """The URL of a path; on Azure only chat completions are below the deployment."""
-        url = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
-        return url if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", url)
+        url = f"{self.api_url}{path}"
+        if path != "/chat/completions":
+            url = _DEPLOYMENT.sub("/openai/", url)
+        return f"{url}{'&' if '?' in path else '?'}api-version={self._azure_version}" if self._azure_version else url
 
     def url_for(self, request: Request) -> str:
         """As `ApiProvider`; loglikelihoods have a URL of their own."""
@@ -200,11 +204,7 @@ class OpenAIProvider(ApiProvider):
         await self.prepare()
         async with self._checking:
             if self._scorer is None and self._server.is_probed:  # if not, the first request reports the failure
-                self._scorer = await open_scorer(self, self._server, self._post_at_root)
-
-    async def _post_at_root(self, path: str, body: JsonValue) -> Any:
-        """The JSON reply to a POST below the server's root; raises RejectedError if it is refused."""
-        return (await self.call("POST", f"{server_root(self.base_url)}{path}", body=body, repeat=False)).json()
+                self._scorer = await open_scorer(self, self._server)
 
     async def _probe(self, path: str) -> Any:
         """The JSON or text at a path below the server's root; None if there is no such path."""

@@ -40,8 +40,6 @@ _SECRET_NAME: Final = re.compile(
     r'|(?:access|auth|bearer|hf|id|refresh|session|user)?_?token)": ',
     re.IGNORECASE,
 )
-
-
 _HEADER_NAME: Final = re.compile(
     r"(?!(?:host|content-length|transfer-encoding|connection)$)[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE
 )

@@ -51,8 +51,6 @@ class ApiService(Provider):
     """Environment variable with another base URL."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
-    query: str = ""
-    """Query of every URL, such as `?api-version=2024-10-21`."""
     cloud: CloudToken | None = None
     """Cloud credentials, used instead of a key."""
     base_url_form: ClassVar[str] = "the address"
@@ -147,7 +145,7 @@ class ApiService(Provider):
 
     def url(self, path: str) -> str:
         """The URL of a path."""
-        return f"{self.root}{path}{self.query.replace('?', '&') if '?' in path else self.query}"
+        return f"{self.root}{path}"
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a cloud token if one is used."""

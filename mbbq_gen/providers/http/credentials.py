@@ -251,8 +251,7 @@ def _google_token() -> tuple[str, float]:
     try:
         credentials.refresh(Request())
     except GoogleAuthError as error:
-        kind = type(error).__name__
-        raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
+        raise ProviderError(f"Google gives no token ({type(error).__name__}); log in anew, nothing is lost") from error
     expiry = credentials.expiry
     return str(credentials.token), expiry.replace(tzinfo=UTC).timestamp() if expiry else math.inf
 

@@ -107,7 +107,6 @@ def _check_numbers(highest: Tensor) -> None:
 
 # --- continuous batching ---------------------------------------------------------------------------------------------
 
-
 _STEP = 64
 """Tokens by which the cache grows, since each growth copies it."""
 
@@ -264,18 +263,15 @@ class ContinuousBatcher:
         stop_tokens = self._settings.stop_tokens
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
-            group = self._next_group(waiting, batch)
+            group: list[DecodingPrompt] = []
+            free = self.batch_size - len(batch.rows)
+            if free >= max(1, self.batch_size // 4):  # fewer do not justify a forward pass
+                costs = [(prompt.tokens, 0) for prompt in islice(waiting, free)]
+                n_read = batch.reader.n_fitting(costs, self._settings.read_tokens)
+                group = [waiting.popleft() for _ in range(n_read)]
             _write_next(*(batch.read(group) if group else batch.step()), self._settings)
             for row in batch.pop_finished(stop_tokens):
                 yield finish(row.prompt, row.written, stop_tokens, time.perf_counter() - row.started)
-
-    def _next_group(self, waiting: deque[DecodingPrompt], batch: _Batch) -> list[DecodingPrompt]:
-        """The prompts to read now; empty while too few rows are free to justify a forward pass."""
-        room = self.batch_size - len(batch.rows)
-        if room < max(1, self.batch_size // 4):
-            return []
-        costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
-        return [waiting.popleft() for _ in range(batch.reader.n_fitting(costs, self._settings.read_tokens))]
 
 
 _PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
@@ -351,10 +347,8 @@ class StaticBatcher:
 
         is_penalised = settings.presence_penalty or settings.frequency_penalty
         is_sampled = settings.temperature > 0
-        sampling: dict[str, Any] = {"do_sample": is_sampled, "max_new_tokens": group[0].limit}
+        sampling: dict[str, Any] = {"do_sample": is_sampled, "repetition_penalty": settings.repetition_penalty}
         sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
-        if settings.repetition_penalty != 1:
-            sampling["repetition_penalty"] = settings.repetition_penalty
         if is_sampled:
             sampling |= {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k}
             sampling["min_p"] = settings.min_p or None
@@ -364,7 +358,7 @@ class StaticBatcher:
         output = self._model.generate(
             input_ids=torch.tensor(rows, device=self._model.device),
             attention_mask=torch.tensor(mask, device=self._model.device),
-            generation_config=GenerationConfig(**sampling),
+            generation_config=GenerationConfig(max_new_tokens=group[0].limit, **sampling),
             stopping_criteria=StoppingCriteriaList([stop]),
             logits_processor=LogitsProcessorList([check, penalise] if is_penalised else [check]),
         )

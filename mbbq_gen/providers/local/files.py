@@ -45,10 +45,6 @@ class ModelSource:
     prepare: Callable[[], None] = lambda: None
     """Called before the model is loaded; creates the folder if it is missing."""
 
-    def tokenizer(self, *, trust_remote_code: bool = False) -> Any:
-        """The model's tokenizer, without loading weights; raises ProviderError."""
-        return self.load("tokenizer", "AutoTokenizer", trust_remote_code=trust_remote_code)
-
     def load(self, what: str, loader: str, **arguments: Any) -> Any:
         """The result of a loader of transformers; any failure becomes a ProviderError."""
         import transformers
@@ -137,7 +133,7 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
                 f"{path}: damaged, cut off or a pointer of Git LFS ({first_line(error)}); fetch the model again"
             ) from error
     source.load("config.json", "AutoConfig", **trusted)
-    tokenizer = source.tokenizer(**trusted)
+    tokenizer = source.load("tokenizer", "AutoTokenizer", **trusted)
     model, found = source.load("model", "AutoModelForCausalLM", dtype=device.dtype, output_loading_info=True, **trusted)
     if missing := sorted(found["missing_keys"]):
         raise ProviderError(
@@ -231,18 +227,11 @@ def _convert_gguf(gguf: Path, folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences transformers while a model is loaded, and restores its settings afterwards."""
+    """Silences transformers and the warnings of other packages while a model is loaded."""
     import transformers
 
-    log = transformers.utils.logging
-    verbosity, had_bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.set_verbosity(verbosity)
-        if had_bars:
-            log.enable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

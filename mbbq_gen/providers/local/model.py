@@ -112,36 +112,37 @@ class LoglikelihoodScorer:
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """Yields the responses, ordered by shared prefixes; stops soon if cancelled; raises ProviderError."""
         self._is_used = True
-        accepted: list[Request] = []
-        questions: list[ScoringPrompt] = []
+        questions: list[tuple[Request, ScoringPrompt]] = []
         unconditional: dict[_Unconditional, ScoringPrompt] = {}
         for request in requests:
             if is_cancelled():
                 return
-            prompt, prior = request.prompt, request.prompt.unconditional_prompt
-            verbatim = prompt.method != "loglikelihood"
             try:
-                question = self.formatter.scoring_prompt(prompt.messages, prompt.continuations, verbatim=verbatim)
-                longest = len(question.prompt) + max(map(len, question.answers))
-                if self.context is not None and longest > self.context:
-                    raise PromptError(
-                        f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
-                        " use fewer --num-fewshot or a shorter variant"
-                    )
-                for answer in prompt.continuations if prior else ():
-                    if (prior, answer.text) not in self._unconditional.keys() | unconditional.keys():
-                        found = self.formatter.scoring_prompt(prior, [answer], verbatim=verbatim)
-                        unconditional[prior, answer.text] = found
+                questions.append((request, self._tokenize(request, unconditional)))
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
-                continue
-            accepted.append(request)
-            questions.append(question)
         keys = list(unconditional)
         for number, sums in self._sums(list(unconditional.values()), is_cancelled):
             (self._unconditional[keys[number]],) = sums.values()
-        for number, sums in self._sums(questions, is_cancelled):
-            yield self._respond(accepted[number], questions[number], sums)
+        for number, sums in self._sums([question for _, question in questions], is_cancelled):
+            yield self._respond(*questions[number], sums)
+
+    def _tokenize(self, request: Request, unconditional: dict[_Unconditional, ScoringPrompt]) -> ScoringPrompt:
+        """The tokens of a question; those of its answers alone are added to `unconditional` if they are new."""
+        prompt, prior = request.prompt, request.prompt.unconditional_prompt
+        verbatim = prompt.method != "loglikelihood"
+        question = self.formatter.scoring_prompt(prompt.messages, prompt.continuations, verbatim=verbatim)
+        longest = len(question.prompt) + max(map(len, question.answers))
+        if self.context is not None and longest > self.context:
+            raise PromptError(
+                f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
+                " use fewer --num-fewshot or a shorter variant"
+            )
+        for answer in prompt.continuations if prior else ():
+            key = prior, answer.text
+            if key not in self._unconditional and key not in unconditional:
+                unconditional[key] = self.formatter.scoring_prompt(prior, [answer], verbatim=verbatim)
+        return question
 
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
         """Yields the number of each question and its sums as they are computed, until cancelled."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import cached_property
@@ -52,11 +52,9 @@ class TransformersProvider(Provider):
     kind = "transformers"
     options_class = TransformersOptions
 
-    def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
-        """`source` returns the model's files; called when first needed; default: by the model's name."""
+    def __init__(self, model: str, options: Any = None) -> None:
         self.model = model
         self._options: TransformersOptions = options or TransformersOptions()
-        self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
         self._loaded_info: dict[str, JsonValue] = {}
@@ -64,15 +62,16 @@ class TransformersProvider(Provider):
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
-        if model == SMOLLM2:
-            return cls(model, options, lambda: smollm2_source(cache_directory()))
-        check_local_name(model)
+        if model != SMOLLM2:
+            check_local_name(model)
         return cls(model, options)
 
     @cached_property
     def source(self) -> ModelSource:
         """The model's files."""
-        return self._find_source()
+        if self.model == SMOLLM2:
+            return smollm2_source(cache_directory())
+        return find_source(self.model, self._options.revision)
 
     @cached_property
     def _device(self) -> DevicePlan:
@@ -140,7 +139,8 @@ class TransformersProvider(Provider):
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """The chat template's variables for a reasoning effort; raises UsageError if it has none."""
-        tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
+        trusted = self._options.trust_remote_code
+        tokenizer = self.source.load("tokenizer", "AutoTokenizer", trust_remote_code=trusted)
         return template_reasoning(self.name, chat_template(tokenizer), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:

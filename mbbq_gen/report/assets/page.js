@@ -10,7 +10,7 @@
   function add() { // the next of the answers found
     const next = found.slice(list.childElementCount, list.childElementCount + STEP);
     list.insertAdjacentHTML("beforeend", next.map(({ html }) => html).join("")); // escaped when the report was made
-    count.textContent = found.length ? `${list.childElementCount} of ${found.length} answers` : "No answer is like that.";
+    count.textContent = found.length ? `${list.childElementCount} of ${found.length} answers` : "No answers.";
     more.hidden = list.childElementCount === found.length;
   }
 

@@ -96,7 +96,8 @@ def _plane(rows: Sequence[Row]) -> Spec:
     legend = {"columns": 1, "symbolSize": 90}
     looks = nominal("series", scale={"domain": list(dict.fromkeys(series))}, legend=legend)
     hollow = {"test": {"field": "assessment", "oneOf": sorted(NO_CLAIM)}}
-    channels = {**at, "color": looks, "shape": looks, **vega.LINK_CHANNELS}
+    channels = {**at, "color": looks, "shape": looks, "description": {"field": "label"}}
+    channels |= {"href": {"field": "href"}} if rows[0]["href"] else {}
     channels["fillOpacity"] = {"condition": {**hollow, "value": 0}, "value": 1}
     channels["stroke"] = {"condition": {**hollow, "value": vega.INK}, "value": None}
     lines = [intervals("x", "accuracy", y=at["y"], color=looks), intervals("y", AMBIGUOUS, x=at["x"], color=looks)]

@@ -54,8 +54,6 @@ SIGNED: Spec = {
     "labelExpr": "datum.value == 0 ? '0' : format(datum.value, '+.2~f')",
 }
 """The axis of a bias."""
-LINK_CHANNELS: Spec = {"href": {"field": "href"}, "description": {"field": "label"}}
-"""Channels of marks that link to answers; `label` describes the link."""
 
 
 # --- rows of data, which are both the table and the marks of a chart -------------------------------------------------
@@ -106,7 +104,7 @@ def _column(field: str, values: Sequence[object]) -> Column:
     if any(isinstance(value, str) for value in values):
         kind = "text"
     elif all(isinstance(value, int) for value in values):
-        kind = "count"
+        kind = "number"
     elif field.endswith("p_adjusted"):
         kind = "p_value"
     for end, title in (("_low", "low"), ("_high", "high"), ("p_adjusted", "p (adjusted)")):
@@ -231,7 +229,8 @@ def heat_maps(rows: Sequence[Row], columns: Sequence[str], maps: Sequence[str]) 
         {"test": "datum.has_few || !isValid(datum.value)", "value": INK},
         {"test": f"datum.value > {0.72 * limit} || datum.value < {-0.6 * limit}", "value": "#ffffff"},
     ]
-    cell = {"color": {"condition": {"test": "datum.has_few", "value": "transparent"}, **colour}, **LINK_CHANNELS}
+    cell: Spec = {"color": {"condition": {"test": "datum.has_few", "value": "transparent"}, **colour}}
+    cell |= {"href": {"field": "href"}, "description": {"field": "label"}}
     text = {"text": nominal("text"), "color": {"condition": inks, "value": "#111111"}}
     return {
         "data": {"values": values},
@@ -292,9 +291,10 @@ def svg(spec: Spec, name: str, title: str, alt: str, *, is_file: bool = False) -
     text = _UNUSED.sub("", require_vl_convert().vegalite_to_svg(_visible({"config": CONFIG, **spec})))
     text = re.sub(r"\bgradient_\d+\b", f"{name}-gradient", text)  # vl-convert numbers them per process
     text = _LINK.sub(r'<a class="to-items" href="\1" aria-label="\2"><title>\2</title><path', text)
+    text = text.replace("<path aria-label", '<path role="img" aria-label')  # described, without a link
     opening, inside = text.split(">", 1)
     width, height = (re.findall(rf'{side}="([\d.]+)"', opening)[0] for side in ("width", "height"))
-    role = "group" if "<a " in inside else "img"  # the role img hides links from assistive technology
+    role = "group" if "aria-label" in inside else "img"  # the role img hides what is inside from assistive technology
     drawing = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'class="chart" role="{role}" aria-labelledby="{name}-title {name}-desc" font-family="{_FONT}">'
