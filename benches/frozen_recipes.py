@@ -72,7 +72,6 @@ ANALYSES = {
         "report @fair @leaning @unable --json",
         "export @leaning --hf-dataset @leaning-set --json",
         "report @fair @leaning @unable",
-        "report @leaning -v",
         "score @leaning --tests",
         "compare @leaning --across language",
     ],

@@ -53,14 +53,12 @@ def ability_points(assessments: Sequence[GroupAssessment]) -> list[AbilityPoint]
     return found
 
 
-def ability_against_bias(
-    found: Sequence[AbilityPoint], names: Mapping[str, str], name: str = "picture"
-) -> Chart | None:
+def ability_against_bias(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Chart | None:
     """The plot of ability against the direction of bias, with a mark for each language; None if there are no scores.
 
     Hollow marks have an assessment of NO_CLAIM; uninterpretable ones have no interval.
 
-    `names`: language code → its name; `name`: prefix of the ids in the SVG, unique on each page.
+    `names`: language code → its name.
     """
     points = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
     if not points:
@@ -71,7 +69,7 @@ def ability_against_bias(
         rows.append(row | vega.fields_of("accuracy", one.accuracy) | vega.fields_of(AMBIGUOUS, one.bias))
     links = [{"href": one.link, "label": one.sentence(names)} for one in points]
     return Chart(
-        name=name,
+        name="picture",
         title="Accuracy against the direction of bias",
         finding="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias "
         "claimed, because it is not surely better than guessing, or too few answers were parsed."
