@@ -46,25 +46,41 @@ def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
     return found.end() if found else start
 
 
+class LabelForms:
+    """The labels of a question, in the forms in which an answer may have them."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        cores = [label_core(label).casefold() for label in labels]
+        self.options = {core: index for index, core in enumerate(cores) if core}
+        """Label without brackets, in lower case → option."""
+        self.shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
+        self.are_circled = all(_is_circled(label) for label in labels)
+        self.are_long = all(len(core) > 2 for core in cores)
+        plain = self.options.get("a") == 0 and self.options.get("b") == 1
+        series = [(sign.casefold(), index) for row in _SERIES for index, sign in enumerate(row[: len(self.options)])]
+        alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
+        known = {"a", "b", "c"} & set(self.options)
+        near = {sign: self.options[letter] for sign, letter in alike.items() if letter in known}
+        self.native_letters = (dict(series) if plain else {}) | near
+        """Letter of another alphabet → option: by their order in it, and look-alikes of A, B, C."""
+        ordered = sorted(self.options, key=len, reverse=True)
+        parts = [re.escape(label) + (_ASCII_END if label.isascii() else _WORD_END) for label in ordered]
+        self.pattern = re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+        """Any label that no letter or digit follows."""
+
+
+_label_forms = lru_cache(maxsize=256)(LabelForms)
+"""The forms of labels, made once: few labels occur in many questions."""
+
+
 class OptionMatcher:
     """Matches the labels and texts of a question's options."""
 
     def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], noun: re.Pattern[str], lexicon: Lexicon):
-        cores = [label_core(label).casefold() for label in labels]
-        self.count = len(options)
-        self.labels = {core: index for index, core in enumerate(cores) if core}
-        self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
-        self.has_circled_labels = all(_is_circled(label) for label in labels)
-        self.has_long_labels = all(len(core) > 2 for core in cores)
-        plain = self.labels.get("a") == 0 and self.labels.get("b") == 1
-        series = [(sign.casefold(), index) for row in _SERIES for index, sign in enumerate(row[: len(self.labels)])]
-        alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
-        near = {
-            sign: self.labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(self.labels)
-        }
-        self.native_letters = (dict(series) if plain else {}) | near
-        """Letter of another alphabet → option: by their order in it, and look-alikes of A, B, C."""
-        self._label = _label_pattern(tuple(self.labels))
+        forms = _label_forms(labels)
+        self.count, self.labels, self._shown, self._label = len(options), forms.options, forms.shown, forms.pattern
+        self.has_circled_labels, self.has_long_labels = forms.are_circled, forms.are_long
+        self.native_letters = forms.native_letters
         self._noun = noun
         self.option_names = dict(self.labels)
         """Label or text → option."""
@@ -163,14 +179,6 @@ def _end_spread(text: str, start: int, name: str) -> int:
             return 0
         start += len(word)
     return start
-
-
-@lru_cache(maxsize=256)
-def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for any label that no letter or digit follows."""
-    ordered = sorted(labels, key=len, reverse=True)
-    parts = [re.escape(label) + (_ASCII_END if label.isascii() else _WORD_END) for label in ordered]
-    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
 
 
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:

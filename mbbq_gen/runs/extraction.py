@@ -357,11 +357,13 @@ def _close_source(path: Path) -> None:
 def _extract(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Extracted:
     """Extracts the responses to these requests; called by one thread only."""
     found: Extracted = {}
+    readers: dict[str, Extractor] = {}
     if path not in _sources:
         _sources[path] = RunStore(path, read_only=True)
     for answered in parse_completed(_sources[path].answered(request_keys)):
         language = answered.prompt.language
-        reader = extractor_for(ENGINE, language, resources)
+        if (reader := readers.get(language)) is None:
+            reader = readers[language] = extractor_for(ENGINE, language, resources)
         row = _row(answered, extract_response(answered, reader))
         found.setdefault((language, reader.version), []).append(row)
     return found
