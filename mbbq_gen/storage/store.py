@@ -349,8 +349,11 @@ class RunStore(Database):
         """
         method = " AND p.method <> 'generate'" if scored else WORDS
         rows = self.paged(
-            f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
+            # The instances are joined last: their rows are long, and mostly no prompt is left.
+            "SELECT p.number, p.instance_key, p.record, i.record, r.record FROM prompts p"
+            " JOIN responses r ON r.request_key = p.request_key"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
+            " JOIN instances i ON i.key = p.instance_key"
             " WHERE p.language = ? AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
             f"{method} AND p.number > ? ORDER BY p.number LIMIT ?",
             *(extractor, language),
