@@ -42,7 +42,7 @@ _JUST_NOW: Final = 1.0
 """Seconds within which an answer and a failure count as simultaneous."""
 _BACKOFF: Final = (0.5, 30.0)
 """Maximum backoff after the first failure, and after any: doubled each time, with full jitter."""
-_SPREAD: Final = 0.1
+_SPREAD: Final = 0.05
 """Jitter, as a share of a pause, so that requests with the same waiting time are not sent together."""
 _MOST_CHANGES: Final = 4
 """Maximum refused parameters of one request."""
