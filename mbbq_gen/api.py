@@ -32,8 +32,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.core.text import one_of, visible_text
-from mbbq_gen.extraction import extract
-from mbbq_gen.extraction.simple import ENGINE
+from mbbq_gen.extraction import ENGINE, extract
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import (
     Answers,

@@ -58,7 +58,7 @@ class Extract(PackCommand):
     output: Path | None = option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o")
 
     def _run(self) -> None:
-        from mbbq_gen.extraction.simple import extractor_names
+        from mbbq_gen.extraction import extractor_names
 
         extractor = one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
@@ -111,7 +111,7 @@ class Extract(PackCommand):
     def _extract_lines(self, extractor: str) -> None:
         """Extracts the answers of a file and writes its lines with the extractions."""
         from mbbq_gen.extraction import has_pack
-        from mbbq_gen.extraction.simple import extract_lines
+        from mbbq_gen.extraction.jsonl import extract_lines
 
         path, resources = self.jsonl or Path("-"), self.resources
         counts: Counter[str] = Counter()

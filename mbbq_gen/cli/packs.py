@@ -168,7 +168,7 @@ class NewLanguage(Command):
     packs: Path = option("", "Folder of your own packs.", default=Path("packs"), metavar="DIR")
 
     def _run(self) -> None:
-        from mbbq_gen.extraction.simple import LANGUAGE
+        from mbbq_gen.extraction.jsonl import LANGUAGE
         from mbbq_gen.languages.extraction_pack import WORD_LISTS
         from mbbq_gen.languages.skeleton import FIRST, write_skeletons
 

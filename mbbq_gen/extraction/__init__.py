@@ -19,8 +19,19 @@ from mbbq_gen.core.files import PackPaths, file_digest
 
 ENGINE_VERSION = "7.1"
 """Increased by every change of the engine that may change an extraction."""
+ENGINE = "rules"
+"""Name of the rule extractor."""
+BASELINES = ("strict-match", "first-label", "mbbq-like", "answer-line")
+"""Names of the baseline extractors (`simple`)."""
+SIMPLE_VERSION = "1"
+"""Increased by every change of a baseline extractor that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers to questions in any language may be in this one."""
+
+
+def extractor_names() -> list[str]:
+    """The names of all extractors, the rule extractor first."""
+    return [ENGINE, *BASELINES]
 
 
 def has_pack(language: str, resources: PackPaths | None = None) -> bool:

@@ -12,9 +12,9 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
+from mbbq_gen.extraction.jsonl import ResponseRow, read_rows
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.simple import ResponseRow, read_rows
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
 
 _PARTICLES = "asks", "clitics", "and_before", "copula"

@@ -30,7 +30,7 @@ from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import file_digest, write_errors
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.extraction.simple import ENGINE
+from mbbq_gen.extraction import ENGINE
 from mbbq_gen.interchange.cards import dataset_card, markdown_table
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
-from mbbq_gen.extraction.simple import LENGTHS, PRIOR, normalised_score
+from mbbq_gen.extraction.likelihood import LENGTHS, PRIOR, normalised_score
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:

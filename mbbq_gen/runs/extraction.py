@@ -16,22 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
 
+from mbbq_gen import extraction
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import options_in_order, unknown_position
 from mbbq_gen.core.records import NO_RESPONSE, NORMALISATIONS, PARSED, Extraction, Normalise, Outcome, Response
 from mbbq_gen.core.text import one_of
-from mbbq_gen.extraction import current_version
-from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.simple import (
-    ENGINE,
-    LIKELIHOOD_PREFIX,
-    SIMPLE_EXTRACTORS,
-    SIMPLE_VERSION,
-    choose_by_loglikelihood,
-    extractor_names,
-    version_of,
-)
+from mbbq_gen.extraction import BASELINES, ENGINE, SIMPLE_VERSION, current_version, extractor_names
+from mbbq_gen.extraction.likelihood import LIKELIHOOD_PREFIX, choose_by_loglikelihood, version_of
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.scoring.observations import (
     ANSWER_COLUMNS,
@@ -50,6 +42,7 @@ from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, RunSt
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.extraction import Question
     from mbbq_gen.extraction.explain import Explanation
 
 
@@ -70,7 +63,7 @@ def question_of(answered: CompletedPrompt) -> Question:
     """
     prompt, instance = answered.prompt, answered.instance
     roles = [instance.options[index].role for index in prompt.option_order]
-    return Question(
+    return extraction.Question(  # imported on first use
         options=tuple(options_in_order(instance, prompt.option_order, prompt.unknown_text)),
         labels=prompt.option_labels,
         unknown_index=unknown_position(instance, prompt.option_order),
@@ -97,8 +90,10 @@ def extractor_for(name: str, language: str, resources: PackPaths) -> Extractor:
 
         engine = load_extractor(language, resources)
         return Extractor(engine.version, engine.extract)
-    if name not in SIMPLE_EXTRACTORS:
+    if name not in BASELINES:
         raise UnknownNameError("extractor", name, extractor_names())
+    from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
+
     read = SIMPLE_EXTRACTORS[name]
     return Extractor(f"{name}+{SIMPLE_VERSION}", lambda response, question, finish_reason: read(response, question))
 
@@ -145,7 +140,7 @@ def extractor_name(version: str) -> str:
     if version.startswith((JUDGE_PREFIX, LIKELIHOOD_PREFIX)):
         return version
     name = version.rpartition("+")[0]
-    return name if name in SIMPLE_EXTRACTORS else ENGINE
+    return name if name in BASELINES else ENGINE
 
 
 def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str = ENGINE) -> dict[str, str]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Normalise
-from mbbq_gen.extraction.simple import ENGINE, LIKELIHOOD_PREFIX, extractor_names
+from mbbq_gen.extraction import ENGINE, extractor_names
+from mbbq_gen.extraction.likelihood import LIKELIHOOD_PREFIX
 from mbbq_gen.runs.extraction import (
     extract_run,
     extract_scores,

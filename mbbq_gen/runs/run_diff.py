@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
-from mbbq_gen.extraction.simple import ENGINE
+from mbbq_gen.extraction import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, ensure_scores_extracted
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import item_schema, sample_batches

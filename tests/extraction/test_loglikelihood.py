@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NORMALISATIONS, Continuation, ContinuationScore, Extraction
-from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_scores, version_of
+from mbbq_gen.extraction.likelihood import choose_by_loglikelihood, option_scores, version_of
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, answer_texts, label_answers, render_prompt
 from tests.support.cases import cases, known

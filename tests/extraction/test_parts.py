@@ -8,7 +8,7 @@ import pytest
 from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import Question, extract, has_pack, load_extractor
-from mbbq_gen.extraction.simple import extract_lines
+from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.text import normalise
 from tests.support.cases import cases, known
