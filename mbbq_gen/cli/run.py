@@ -149,7 +149,7 @@ _REPORT = (
 )
 """Modules that are imported while the model works, because their import is slow."""
 _TRANSPORT = "mbbq_gen.providers.http.transport"
-"""Imported on another thread while the run is planned: a part of its import, reading certificates, takes no lock."""
+"""Imported on another thread while the run is planned, because planning also waits for the database and the disk."""
 
 
 def _helper_process(*names: str) -> HelperProcess:

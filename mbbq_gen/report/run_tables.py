@@ -37,7 +37,7 @@ def dollars(amount: float | None) -> str:
 
 
 def cost_text(found: CostReport) -> str:
-    """The cost of a run, its tokens, what is not counted in it, and the versions of the prices, in one line."""
+    """One line with the cost of a run, its tokens, the uncounted requests and the versions of the prices."""
     if found.total is None:
         known = f"{dollars(found.known)} and more" if found.known else "not known"
         return f"{known}: no price for every model (--prices gives one)"
