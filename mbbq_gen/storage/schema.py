@@ -18,7 +18,8 @@
 Queried fields are columns; `record` is the complete record as JSON, here or in a Parquet file (`storage.shards`).
 `option_order` has one digit for each position: the index of the option there (`201`). `role_N` and `text_N` belong to
 the option of index N. The other columns of `instances` are those of an observation; 2⁶³ is subtracted from
-`context_id`, because SQLite's integers are signed.
+`context_id`, because SQLite's integers are signed. Tables of long rows have a rowid: without it, a row of more than a
+quarter of a page takes another page.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from mbbq_gen.core.records import Extraction, RecordT, Response, decode
 from mbbq_gen.storage.shards import RecordFiles
 
 SCHEMA_VERSION: Final = 3
-"""Increased by every change of the tables. A store of another version is refused; there is no migration."""
+"""Increased by every change of the columns. A store of another version is refused; there is no migration."""
 
 _RESPONSE: Final = """
     request_key TEXT NOT NULL, is_error INTEGER NOT NULL, received_at TEXT NOT NULL, error TEXT, finish_reason TEXT,
@@ -55,7 +56,7 @@ CREATE TABLE IF NOT EXISTS instances (
     non_target_group TEXT, context_id INTEGER NOT NULL, role_0 TEXT, role_1 TEXT, role_2 TEXT,
     gold_index INTEGER NOT NULL, corrected_gold_role TEXT, alignment TEXT, twin TEXT NOT NULL, text_0 TEXT NOT NULL,
     text_1 TEXT NOT NULL, text_2 TEXT NOT NULL, asked INTEGER NOT NULL, record TEXT NOT NULL
-) WITHOUT ROWID;
+);
 CREATE INDEX IF NOT EXISTS instances_by_twin ON instances (twin);
 CREATE TABLE IF NOT EXISTS prompts (
     number INTEGER PRIMARY KEY, prompt_id TEXT NOT NULL UNIQUE, instance_key TEXT NOT NULL REFERENCES instances,
@@ -100,7 +101,7 @@ CREATE INDEX IF NOT EXISTS judgements_by_number ON judgements (judge, number);
 CREATE INDEX IF NOT EXISTS judgements_by_request ON judgements (judge, request_key, number);
 CREATE TABLE IF NOT EXISTS judge_replies (
     judge TEXT NOT NULL REFERENCES judges, {_RESPONSE}, PRIMARY KEY (judge, request_key)
-) WITHOUT ROWID;
+);
 """
 
 Value = str | int | float | None

@@ -379,7 +379,7 @@ class RunStore(Database):
             rows = self._db.execute(
                 f"SELECT o.language, {options} FROM instances i JOIN instances o ON o.twin = i.parallel_id"
                 " AND o.benchmark = i.benchmark AND o.split = i.split AND o.language <> i.language"
-                " WHERE i.key = ? ORDER BY o.language",
+                " WHERE i.key = ? ORDER BY o.language, o.key",
                 (instance_key,),
             )
             found: dict[str, Mapping[Role, str]] = {}
