@@ -84,7 +84,7 @@ def cache_directory() -> Path:
 
 def stable_digest(*parts: object) -> str:
     """The sha256, in hexadecimal, of the parts as texts with a separator between them."""
-    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).hexdigest()
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
 def stable_number(*parts: object) -> int:

@@ -62,7 +62,8 @@ else:  # hidden from type checkers, which would accept any name
         if name in __all__:
             from importlib import import_module
 
-            return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'engine')}"), name)
+            globals()[name] = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'engine')}"), name)
+            return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

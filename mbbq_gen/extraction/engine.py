@@ -142,7 +142,7 @@ class RuleExtractor:
         normal = normalise(response)
         if not response.strip():
             return Analysis(normal, ZonedText("", (), False), None, Decision("empty", None, "high", "empty"))
-        prompt = question.prompt
+        prompt = question.prompt if len(normal.text) >= MIN_ECHO else None
         echoes = prompt is not None and any(probe in normal.text for probe in _echo_probes(prompt))
         zoned = self._zoner.read(normal.text, prompt if echoes else None, tuple(question.options))
         analysis = self._by_slots(response, normal, zoned, question)
@@ -164,9 +164,7 @@ class RuleExtractor:
         doubt = finder.doubt_after_opening(body, matcher)
         if doubt is not None:
             decision, kind = decide(self._parse(body[slice(*doubt)], question.key())), SlotKind.OPENING
-            again = self._parse(body[slice(*doubt)], self._key(question))
-            answers = again.question.negated and any(line.predicate_words for line in again.lines)
-            if decision.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
+            if decision.outcome == "abstention" and not self._answers_negated(body[slice(*doubt)], question):
                 analysis.slot = AnswerSlot(kind, unknown, *doubt)
                 analysis.slots = *slots, analysis.slot
                 analysis.decision = Decision("abstention", unknown, "medium", f"{kind.value}:{decision.rule}")
@@ -189,6 +187,11 @@ class RuleExtractor:
             confidence = "medium"
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
         return analysis
+
+    def _answers_negated(self, text: str, question: Question) -> bool:
+        """Whether a text repeats a negated question's predicate: "The tailor was unable to come" answers who was."""
+        parsed = self._parse(text, self._key(question))
+        return parsed.question.negated and any(line.predicate_words for line in parsed.lines)
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
         """The slot of the strongest box, JSON field or tag, if that is one option."""

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import Message, Request, Response, Usage
+from mbbq_gen.core.records import Message, Request, Response, Usage, construct_valid
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.options import reasoning_parameters
 from mbbq_gen.providers.api.service import ApiService
@@ -365,11 +365,7 @@ def usage_of(
 
     def total(names: Sequence[str]) -> int | None:
         counts = [tokens for name in names if (tokens := count_or_none(value_at(found, name))) is not None]
-        return sum(counts) if counts else None
+        return count_or_none(sum(counts)) if counts else None
 
-    return Usage(
-        input_tokens=total(read),
-        output_tokens=total(written),
-        reasoning_tokens=total(reasoning),
-        cached_input_tokens=total(cached),
-    )
+    places = (read, written, reasoning, cached)
+    return construct_valid(Usage, dict(zip(Usage.model_fields, map(total, places), strict=True)))

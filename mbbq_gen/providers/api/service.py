@@ -149,11 +149,15 @@ class ApiService(Provider):
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a cloud token if one is used."""
-        headers = {**self.headers, **self.user_headers}
-        if self.cloud is not None:
-            headers.pop("api-key", None)
-            headers["Authorization"] = f"Bearer {await self.cloud.token()}"
-        return headers
+        if self.cloud is None:
+            return self._all_headers
+        own = {name: value for name, value in self._all_headers.items() if name != "api-key"}
+        return {**own, "Authorization": f"Bearer {await self.cloud.token()}"}
+
+    @cached_property
+    def _all_headers(self) -> Mapping[str, str]:
+        """The headers of every request, with the user's own."""
+        return {**self.headers, **self.user_headers}
 
     def notify_once(self, text: str) -> None:
         """Notifies the user, but not twice with the same text."""

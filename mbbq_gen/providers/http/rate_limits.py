@@ -65,7 +65,7 @@ class AdaptiveConcurrency:
     @property
     def limit(self) -> int:
         """Maximum requests in flight now."""
-        return max(1, int(self._limit))
+        return int(self._limit)
 
     def open(self) -> None:
         """Allows concurrent requests; later calls do nothing."""
@@ -297,7 +297,8 @@ class HeaderRateLimit:
 
     def __init__(self, unit: str, clock: Clock = time.monotonic) -> None:
         """`unit`: requests or tokens."""
-        self._names = (f"x-ratelimit-{{}}-{unit}", f"anthropic-ratelimit-{unit}-{{}}")
+        forms, fields = ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}"), ("limit", "remaining", "reset")
+        self._names = [[form.format(unit, field) for field in fields] for form in forms]
         self._clock = clock
         self._rate = self._level = self._at = 0.0
         """Units per second; 0: no limit. Units left at the time `_at`."""
@@ -307,11 +308,11 @@ class HeaderRateLimit:
 
         The limit may be per minute or per day; the lower of both refill rates is used.
         """
-        name = next((name for name in self._names if name.format("limit") in headers), None)
-        if name is None:
+        names = next((names for names in self._names if names[0] in headers), None)
+        if names is None:
             return
-        now, fields = parse_date(headers.get("date", "")), ("limit", "remaining", "reset")
-        limit, remaining, reset = (parse_seconds(headers.get(name.format(field), ""), now) for field in fields)
+        now = parse_date(headers.get("date", ""))
+        limit, remaining, reset = (parse_seconds(headers.get(name, ""), now) for name in names)
         if limit and reset and remaining is not None:
             is_low = remaining < limit * _LOW
             self._rate = _SAFETY * min((limit - remaining) / reset, limit / 60) if is_low else 0.0
