@@ -108,7 +108,7 @@ def _encoding_problem(error: UnicodeDecodeError) -> str:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file, open for reading; UsageError if it can't be opened."""
     try:
-        with path.open("rb") as stream:
+        with path.open("rb", buffering=1 << 16) as stream:
             yield stream
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error

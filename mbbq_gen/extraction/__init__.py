@@ -13,6 +13,7 @@ responses (`decision.py`). docs/extraction.md names the module for each kind of 
 from __future__ import annotations
 
 import hashlib
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.files import PackPaths, file_digest
@@ -60,10 +61,8 @@ else:  # hidden from type checkers, which would accept any name
 
     def __getattr__(name):
         if name in __all__:
-            from importlib import import_module
-
-            globals()[name] = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'engine')}"), name)
-            return globals()[name]
+            module = import_module(f"{__name__}.{_ELSEWHERE.get(name, 'engine')}")
+            return globals().setdefault(name, getattr(module, name))
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -164,7 +164,9 @@ class RuleExtractor:
         doubt = finder.doubt_after_opening(body, matcher)
         if doubt is not None:
             decision, kind = decide(self._parse(body[slice(*doubt)], question.key())), SlotKind.OPENING
-            if decision.outcome == "abstention" and not self._answers_negated(body[slice(*doubt)], question):
+            again = self._parse(body[slice(*doubt)], self._key(question)) if decision.outcome == "abstention" else None
+            # "The tailor was unable to come" answers who was
+            if again and not (again.question.negated and any(line.predicate_words for line in again.lines)):
                 analysis.slot = AnswerSlot(kind, unknown, *doubt)
                 analysis.slots = *slots, analysis.slot
                 analysis.decision = Decision("abstention", unknown, "medium", f"{kind.value}:{decision.rule}")
@@ -187,11 +189,6 @@ class RuleExtractor:
             confidence = "medium"
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
         return analysis
-
-    def _answers_negated(self, text: str, question: Question) -> bool:
-        """Whether a text repeats a negated question's predicate: "The tailor was unable to come" answers who was."""
-        parsed = self._parse(text, self._key(question))
-        return parsed.question.negated and any(line.predicate_words for line in parsed.lines)
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
         """The slot of the strongest box, JSON field or tag, if that is one option."""

@@ -55,16 +55,13 @@ class OptionOrderPlan:
         """
         if self.policy == "published":
             return [PUBLISHED]
-        chance = stable_number(self.seed, instance.parallel_id or instance.instance_id, variant_number)
-        if self.policy == "cyclic":
-            orders: tuple[Order, ...] = LATIN_SQUARES[chance % 2]
-        elif self.policy == "all":
-            orders = ALL_ORDERS
-        elif self.policy == "shuffled":
-            orders = (ALL_ORDERS[chance % 6],)
-        else:
+        orders: tuple[Order, ...] = ALL_ORDERS
+        if self.policy == "balanced":
             rank = self.ranks[instance.key]
             orders = (LATIN_SQUARES[(rank // 3 + variant_number) % 2][(rank + variant_number) % 3],)
+        elif self.policy != "all":
+            chance = stable_number(self.seed, instance.parallel_id or instance.instance_id, variant_number)
+            orders = LATIN_SQUARES[chance % 2] if self.policy == "cyclic" else (ALL_ORDERS[chance % 6],)
         options = options_by_role(instance)
         return [tuple(options[role] for role in order) for order in orders]
 

@@ -32,7 +32,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.queries import recorded_failures
 from mbbq_gen.storage.schema import ResponseCache
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.storage.store import Progress, RunStore
 
 OnStored = Callable[[list[Response]], None]
 _COMMIT_INTERVAL: Final = 0.02
@@ -118,9 +118,8 @@ def failure_line(failures: Mapping[str, int], finished: int) -> str:
     return f"{kinds.total():,} of {finished:,} requests failed, most often ({count:,}): {example}"
 
 
-def check_failures(store: RunStore, share: float, retry_hint: str) -> str | None:
+def check_failures(store: RunStore, progress: Progress, share: float, retry_hint: str) -> str | None:
     """One line about the failed requests of a finished run, None without any; RunError if more than `share` failed."""
-    progress = store.progress()
     if not progress.failed:
         return None
     finished = progress.answered + progress.failed

@@ -275,11 +275,11 @@ class Job:
         store, path = session.store, session.folder.path
         self._extract(store)
         command = "the same command" if mode_of(store) == "off" else f"mbbq-gen run {path} --batch"
+        progress = store.progress()
         if not under_way:
             rate = session.config.max_error_rate
-            if line := check_failures(store, rate, f"{command} sends the others again"):
+            if line := check_failures(store, progress, rate, f"{command} sends the others again"):
                 session.watcher.say(line)
-        progress = store.progress()
         return JobResult(
             run=str(path),
             requests=progress.requests,

@@ -18,8 +18,7 @@
 Queried fields are columns; `record` is the complete record as JSON, here or in a Parquet file (`storage.shards`).
 `option_order` has one digit for each position: the index of the option there (`201`). `role_N` and `text_N` belong to
 the option of index N. The other columns of `instances` are those of an observation; 2⁶³ is subtracted from
-`context_id`, because SQLite's integers are signed. Tables of long rows have a rowid: without it, a row of more than a
-quarter of a page takes another page.
+`context_id`, because SQLite's integers are signed. Long rows need a rowid: without it, each takes another page.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class Database:
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._db.execute(_META)
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
-            self._db.execute("PRAGMA temp_store = MEMORY")
+            self._db.executescript("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000")
             found = self.meta("schema_version")
             if found != str(SCHEMA_VERSION):
                 self._db.close()

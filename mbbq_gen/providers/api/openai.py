@@ -405,9 +405,7 @@ def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         if item.get("type") == "reasoning"
         for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
     )
-    reason = text_or_none(table_of(payload.get("incomplete_details")).get("reason")) or text_or_none(
-        payload.get("status")
-    )
+    reason = text_or_none(value_at(payload, "incomplete_details.reason")) or text_or_none(payload.get("status"))
     finish = finish_reason(reason) or "other"
     return answer_fields(
         text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning

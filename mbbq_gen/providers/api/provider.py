@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -88,7 +89,7 @@ class ApiProvider(ApiService):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of the Response for an answer's JSON; raises TransientError if it is no answer."""
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, JsonValue]:
         """The options that affect the text and have a value, and the base URL unless it is the default."""
         settings = {**self.given(*self.setting_names), **self.own_settings}
@@ -367,5 +368,5 @@ def usage_of(
         counts = [tokens for name in names if (tokens := count_or_none(value_at(found, name))) is not None]
         return count_or_none(sum(counts)) if counts else None
 
-    places = (read, written, reasoning, cached)
-    return construct_valid(Usage, dict(zip(Usage.model_fields, map(total, places), strict=True)))
+    counts = map(total, (read, written, reasoning, cached))
+    return construct_valid(Usage, dict(zip(Usage.model_fields, counts, strict=True)))

@@ -151,8 +151,8 @@ class ApiService(Provider):
         """All headers of one request, with a cloud token if one is used."""
         if self.cloud is None:
             return self._all_headers
-        own = {name: value for name, value in self._all_headers.items() if name != "api-key"}
-        return {**own, "Authorization": f"Bearer {await self.cloud.token()}"}
+        headers = {**self._all_headers, "Authorization": f"Bearer {await self.cloud.token()}"}
+        return {name: value for name, value in headers.items() if name != "api-key"}
 
     @cached_property
     def _all_headers(self) -> Mapping[str, str]:
