@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.explain import Explanation
 
 
-_BATCH_SIZE = 2000
+_BATCH_SIZE: Final = 2000
+"""Extractions that share one commit."""
 JUDGE_PREFIX = "judge:"
 """Prefix of the extractor versions of LLM judges (`annotation.judge`); the judge's name follows."""
 
@@ -279,9 +280,6 @@ def answer_table(rows: Sequence[Sequence[object]], names: Sequence[str] = _ANSWE
     return pl.DataFrame(rows, schema=kinds, orient="row")
 
 
-_COMMIT_SIZE: Final = 500
-"""Extractions that share one commit."""
-
 Extracted = dict[tuple[str, str], list[StoredExtraction]]
 """Language and extractor version → extractions."""
 
@@ -316,7 +314,7 @@ class ExtractionWorker:
             work = self._thread.submit(self._helper.call, _extract, self._store.path, self._resources, keys)
             self._pending.append(work)
         self._collect()
-        if sum(map(len, self._uncommitted.values())) >= _COMMIT_SIZE:
+        if sum(map(len, self._uncommitted.values())) >= _BATCH_SIZE:
             self._commit()
 
     async def finish(self) -> None:
