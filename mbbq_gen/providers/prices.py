@@ -35,7 +35,6 @@ from mbbq_gen.providers.http.servers import known_services
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
-
 MILLION: Final = 1_000_000
 OFFICIAL_HOSTS: Final = {
     "openai": "api.openai.com",

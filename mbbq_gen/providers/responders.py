@@ -1,8 +1,8 @@
 """Providers without a model: `oracle:NAME`, `scripted:FILE` and `synthetic:NAME`.
 
-Oracles read the right answer from the instance, so their exact scores are known and test the metrics. The scores are in
-DESIGN.md §9 and `tests/support/scoring.py`. Instances without a single target count for accuracy only; there,
-`stereotyped` and `anti_stereotyped` choose unknown. The right answer is the published one.
+Oracles read the right answer, the published one, from the instance, so their exact scores are known and test the
+metrics (`tests/support/scoring.py`). Of instances without a single target, which count for accuracy only, `stereotyped`
+and `anti_stereotyped` choose unknown.
 
 Scripts are JSON Lines, for trying the tool, for tests, and for answers from other sources. Each line has an answer and
 its conditions:
@@ -56,7 +56,6 @@ from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, Pr
 
 _YIELD_EVERY: Final = 256
 """Answers between two returns to the event loop."""
-
 
 _UNREADABLE: Final = "Hm."
 """An answer that no extractor reads, in any language."""

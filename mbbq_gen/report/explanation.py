@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.explain import Candidate, Explanation
     from mbbq_gen.extraction.reasoning import ReasoningExtraction
 
-
 SHOWN_CANDIDATES, SHOWN_CHARACTERS, AROUND = 20, 8000, 20
 """Candidates that are listed, characters of a response, and characters before and behind a candidate."""
 

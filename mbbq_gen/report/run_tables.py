@@ -41,12 +41,13 @@ def cost_text(found: CostReport) -> str:
     if found.total is None:
         known = f"{dollars(found.known)} and more" if found.known else "not known"
         return f"{known}: no price for every model (--prices gives one)"
-    text = f"{dollars(found.total)} for {found.input_tokens:,.0f} tokens in, {found.output_tokens:,.0f} out"
+    tokens_in, tokens_out = found.charged("input_tokens"), found.charged("output_tokens")
+    text = f"{dollars(found.total)} for {tokens_in:,} tokens in, {tokens_out:,} out"
     if found.unmetered:
         most = "without" if found.unmetered_cost is None else f"and at most {dollars(found.unmetered_cost)} for"
         text += f", {most} {found.unmetered:,} requests whose tokens nobody counted"
-    elif found.n_without_usage:
-        text += f", without {found.n_without_usage:,} answers whose tokens are not known"
+    elif uncounted := found.charged("n_without_usage"):
+        text += f", without {uncounted:,} answers whose tokens are not known"
     versions = sorted({line.price.version for line in found.lines if line.price is not None})
     return f"{text} (price of {', '.join(versions)})" if versions else text
 

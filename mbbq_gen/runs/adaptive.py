@@ -72,6 +72,7 @@ FEWEST_TEMPLATES: Final = 5
 
 
 def _add(counts: Counter[object], request: CandidateRequest) -> None:
+    """Counts a request under each property by which `_TemplateQueue.take` chooses; `kind[0]` is the condition."""
     kind, variant, order = request.kind, request.prompt_variant, request.order
     counts.update(("answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question)))
     counts.update(((kind, variant), (kind, order)))
@@ -86,7 +87,10 @@ class _TemplateQueue:
     taken: Counter[object] = field(default_factory=Counter)
 
     def take(self, overall: Counter[object]) -> CandidateRequest:
-        """Takes the request whose kind, variant, question and order are rarest in the template, then the language."""
+        """Takes the request whose kind, variant, question and order are rarest in the template, then the language.
+
+        `overall`: counts of the requests taken in the language.
+        """
         taken = self.taken
 
         def kind_rank(kind: Kind) -> tuple[int, ...]:
@@ -173,17 +177,15 @@ class SamplingRounds:
         self.last += 1
         taken: list[CandidateRequest] = []
         for stratum in sorted(strata):
-            now, queues = self.n_taken(stratum), self._queues[stratum].values()
-            target = answers or next(size for size in round_sizes(self._n_kinds, self._growth) if size > now)
-            for _ in range(target):
-                short = [queue for queue in queues if queue.remaining and queue.taken["answers"] < target]
-                if not short:
-                    break
+            queues, n_before = self._queues[stratum].values(), self.n_taken(stratum)
+            target = answers or next(size for size in round_sizes(self._n_kinds, self._growth) if size > n_before)
+            while short := [queue for queue in queues if queue.remaining and queue.taken["answers"] < target]:
                 taken += [queue.take(self._overall[stratum[:3]]) for queue in short]
         return taken
 
 
 _Group = tuple[tuple[str, str], ...]
+"""Grouping and its value, for each grouping of a target."""
 
 
 def answer_of(interval: Interval, margin: float) -> str | None:
@@ -227,9 +229,9 @@ class AdaptiveRun:
                     if await send_pending():
                         return True
                 except CostLimitError:
-                    self._stop(self._look(), "stopped by --max-cost in the middle of a round")
+                    self._stop(self._interim_analysis(), "stopped by --max-cost in the middle of a round")
                     raise
-            targets = self._look()
+            targets = self._interim_analysis()
             taken = rounds.next_round(self._next_strata(targets), rule.answers)
             if not taken:
                 self._stop(targets, _reason(rule, targets))
@@ -272,8 +274,8 @@ class AdaptiveRun:
         """The questions of the run, which do not change between looks."""
         return self.session.store.questions()
 
-    def _look(self) -> tuple[StoppingTarget, ...] | None:
-        """The state of every target of the rule; None without answers."""
+    def _interim_analysis(self) -> tuple[StoppingTarget, ...] | None:
+        """The state of every target of the rule, from its estimates after each round; None without answers."""
         import polars as pl
 
         store = self.session.store
@@ -285,18 +287,18 @@ class AdaptiveRun:
         joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
         rows = store.extraction_rows("coalesce(r.round, 0)", versions, joined)
         frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
-        found = []
+        targets = []
         for name in self.rule.metrics:
-            looks: dict[_Group, list[InterimEstimate]] = {}
+            looks: dict[_Group, list[InterimEstimate]] = defaultdict(list)
             for number in sorted(frame["round"].unique().to_list()):
-                for group, look in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
-                    looks.setdefault(group, []).append(look)
+                for group, estimate in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
+                    looks[group].append(estimate)
             family = len(looks) * len(self.rule.metrics)
-            found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
-        return tuple(found)
+            targets += [self._target(name, dict(group), estimates, family) for group, estimates in looks.items()]
+        return tuple(targets)
 
     def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[_Group, InterimEstimate]]:
-        """The groups with their estimates."""
+        """The groups of the rule with their estimates: scores, or differences of the two languages it compares."""
         import numpy as np
 
         compared = self.rule.compared
@@ -311,51 +313,56 @@ class AdaptiveRun:
             for name, count in self.rounds.offered(group).items():
                 if name in place:
                     offered[row, place[name]] = count
+        estimates = zip(groups, interim_estimates(metric, panel, requested, offered), strict=True)
+        if compared is None:
+            yield from ((tuple(group.items()), estimate) for group, estimate in estimates)
+            return
         by_language: dict[_Group, dict[str, InterimEstimate]] = defaultdict(dict)
-        for group, look in zip(groups, interim_estimates(metric, panel, requested, offered), strict=True):
-            language = group.pop("language", "") if compared else ""
-            by_language[tuple(group.items())][language] = look
-        for key, of in by_language.items():
-            if compared is None:
-                yield key, of[""]
-            elif of.keys() >= set(compared):
-                yield key, of[compared[0]].subtract(of[compared[1]])
+        for group, estimate in estimates:
+            language = group.pop("language")
+            by_language[tuple(group.items())][language] = estimate
+        for key, sides in by_language.items():
+            if sides.keys() >= set(compared):
+                yield key, sides[compared[0]].subtract(sides[compared[1]])
 
-    def _target(
-        self, metric: Metric, group: dict[str, str], looks: list[InterimEstimate], family: int
-    ) -> StoppingTarget:
-        """The state of a target after its looks with new answers; the first that reaches it is the last."""
-        rule, rounds = self.rule, self.rounds
-        is_left, n_templates = bool(rounds.unfinished(group)), len(rounds.offered(group))
+    def _target(self, metric: str, group: dict[str, str], looks: list[InterimEstimate], family: int) -> StoppingTarget:
+        """The state of a target; it is reached at the first look that reaches it, whatever is sent later.
+
+        `looks`: its estimates after each round; those without new answers do not count. `family`: number of targets.
+        """
+        rule, is_decision = self.rule, self.rule.kind == "decision"
         new = [look for place, look in enumerate(looks) if place == 0 or look.answers > looks[place - 1].answers]
-        is_decision = rule.kind == "decision"
         # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
         wanted = rule.equivalence_margin if is_decision else rule.width
         alpha, rho = (ALPHA / family, FOR_DECISION) if is_decision else (ALPHA, FOR_WIDTH)
         state: TargetState = "reached"
-        past, explanation = list[Interval](), ""
-        for number, look in enumerate(new, start=1):
-            if wanted is None:  # a sample of fixed size
-                interval = interval_at(look, critical_value(ALPHA))
-                continue
-            interval = interval_after(new[:number], alpha, rho, variance_of_width(wanted, look, alpha))
-            past.append(interval)
-            state, explanation = self._state_of(interval, look, n_templates, is_left=is_left)
-            if state == "reached":
-                break
+        past, explanation, n_looks = list[Interval](), "", len(new)
+        if wanted is None:  # a sample of fixed size: only the last look counts
+            interval = interval_at(new[-1], critical_value(ALPHA))
+        else:
+            is_left, n_templates = bool(self.rounds.unfinished(group)), len(self.rounds.offered(group))
+            for look in new:
+                aim = variance_of_width(wanted, look, alpha)
+                interval = interval_after(new[: len(past) + 1], alpha, rho, aim)
+                past.append(interval)
+                state, explanation = self._state_of(interval, look, n_templates, is_left=is_left)
+                if state == "reached":
+                    break
+            n_looks = len(past)
+        last = new[n_looks - 1]
         if state == "futile" and not is_decision:
             # The last look spends the remaining error. The target was given up for its number of templates or their
             # variance, independently of the score, so the level holds.
-            interval = interval_after(new[:number], alpha, rho, look.variance)
+            interval = interval_after(new[:n_looks], alpha, rho, last.variance)
         is_done = is_decision and state != "going on" and not math.isnan(interval.value)
         adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
         values = {"value": interval.value, "adjusted_value": adjusted, "ci_low": interval.low, "ci_high": interval.high}
         return StoppingTarget(
-            metric=metric.name,
+            metric=metric,
             group=group,
             compared=rule.compared,
-            n_looks=number,
-            answers=look.answers,
+            n_looks=n_looks,
+            answers=last.answers,
             **{name: None if math.isnan(value) else value + 0.0 for name, value in values.items()},
             level=interval.level,
             state=state,
@@ -417,5 +424,4 @@ def _reason(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> s
     n_reached = states.count("reached")
     if n_reached == len(states):
         return "reached"
-    reached = f"reached for {n_reached} of {len(states)}" if n_reached else ""
-    return f"{reached}, and no more can be" if reached else "can't be reached"
+    return f"reached for {n_reached} of {len(states)}, and no more can be" if n_reached else "can't be reached"

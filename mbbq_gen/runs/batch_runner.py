@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.errors import ProviderError, RunError
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.api.batches import (
-    BatchApi,
-    BatchRef,
-    BatchResult,
-    BatchStatus,
-    TooLargeError,
-    batch_service,
-)
+from mbbq_gen.providers.api.batches import BatchApi, BatchRef, BatchResult, BatchStatus, TooLargeError, batch_service
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error, unmetered_usage
 from mbbq_gen.providers.prices import read_prices
@@ -358,8 +351,7 @@ class BatchRunner:
         self.ledger.update(batch, state="lost", reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
-            f" mbbq-gen run {self.folder}, or in smaller ones: --batch-size N (now"
-            f" {batch.requests:,} requests)"
+            f" mbbq-gen run {self.folder}, or in smaller ones: --batch-size N (now {batch.requests:,} requests)"
         )
 
 

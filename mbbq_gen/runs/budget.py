@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
@@ -23,6 +23,8 @@ from mbbq_gen.storage.store import Progress, RunStore
 _UNMETERED_META: Final = "unmetered"
 _TOGETHER: Final = 16
 """Requests that are stored in one commit before they are sent; few, since a killed process leaves them as sent."""
+_FEWEST_EXPECTED: Final = 16
+"""Fewest further requests that a commit covers in a run without a cost limit."""
 MaxUsage = Callable[[Request], Usage | None]
 """The most tokens that a request can use; None without a limit."""
 
@@ -102,22 +104,70 @@ def unmetered_of(response: Response, excess: float) -> TokenUsage:
     return found if is_bounded else found.times(excess)
 
 
+class _CountedRequests:
+    """The requests in flight of a run without a cost limit, of which only the number is stored.
+
+    Each commit also covers the requests that are expected before the next one, so no request waits for the disk.
+    """
+
+    def __init__(self, max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> None:
+        self._max_usage, self._in_doubt = max_usage, in_doubt
+        self._in_flight = 0
+        self._expected = _FEWEST_EXPECTED
+        """Further requests expected before the next commit."""
+        self._covered = 0
+        """Requests that the last commit covers."""
+        self._longest: dict[str | None, int] = {}
+        """Reasoning effort → characters of its longest request."""
+        self._largest = TokenUsage()
+
+    def add(self, request: Request) -> bool:
+        """Counts a request before it is sent; returns whether the last commit does not cover it."""
+        self._in_flight += 1
+        effort, length = request.prompt.reasoning_effort, sum([len(message.content) for message in request.messages])
+        if length > self._longest.get(effort, -1):
+            self._longest[effort] = length
+            most, before = TokenUsage.of(self._max_usage(request)), self._largest
+            self._largest = TokenUsage(
+                input_tokens=max(most.input_tokens, before.input_tokens),
+                output_tokens=max(most.output_tokens, before.output_tokens),
+            )
+        if self._in_flight <= self._covered:
+            return False
+        self._expected = max(self._expected, self._in_flight)  # doubled, so that few commits are needed
+        return True
+
+    def remove(self, count: int) -> None:
+        """Removes answered requests; at most twice as many are expected before the next commit."""
+        self._in_flight = max(0, self._in_flight - count)
+        self._expected = max(_FEWEST_EXPECTED, 2 * count)
+
+    def end(self) -> None:
+        """Removes all requests; those that may be charged still count."""
+        self._in_flight = self._expected = 0
+
+    def cover(self) -> TokenUsage:
+        """The bound for the next commit: as many of the largest request as are in flight or expected."""
+        self._covered = self._in_flight + self._expected
+        count = max(self._covered, sum(self._in_doubt.values()))
+        return self._largest.times(count).model_copy(update={"requests": count})
+
+
 class InFlightLog:
-    """Stores which requests are in flight. Created under the run's lock, before anything is sent."""
+    """Stores a bound for the tokens of requests in flight. Created under the run's lock, before anything is sent.
+
+    With a cost limit, each request is stored before it is sent (`record_sent`); without one, only the number (`watch`).
+    """
 
     def __init__(self, store: PendingSource) -> None:
         """Requests that an earlier session left in flight count as lost."""
         self._store = store
         before = load_unmetered(store)
         self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
-        self._under_way: dict[str, list[TokenUsage]] = {}
-        self._in_doubt: Mapping[str, int] | None = None
-        """Without a cost limit: request key → attempts that may be charged."""
-        self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
-        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
-        self._longest: dict[str | None, int] = {}
-        """Reasoning effort → characters of its longest request."""
-        self._largest = TokenUsage()
+        self._sent: dict[str, list[TokenUsage]] = {}
+        """Request key → bound of each attempt in flight."""
+        self._counted: _CountedRequests | None = None
+        """The requests in flight, if only their number is stored."""
         if before.under_way.requests:
             self._write()
 
@@ -129,61 +179,52 @@ class InFlightLog:
     def record_sent(self, in_flight: Iterable[tuple[str, Usage]]) -> None:
         """Stores requests before they are sent: key and bound of tokens; durable when this returns."""
         for key, most in in_flight:
-            self._under_way.setdefault(key, []).append(TokenUsage.of(most))
+            self._sent.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
     def watch(self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> Iterator[Request]:
-        """The requests of a run without a limit; stores a bound for the tokens of those in flight.
+        """The requests of a run without a limit, each covered by a commit before it is yielded.
 
-        Each commit of responses includes the requests expected before the next one, so no request waits for the disk.
         `in_doubt`: request key → attempts that may be charged.
         """
-        self._in_doubt = in_doubt
+        self._counted = counted = _CountedRequests(max_usage, in_doubt)
         for request in requests:
-            self._n_in_flight += 1
-            effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
-            if length > self._longest.get(effort, -1):
-                self._longest[effort] = length
-                most, before = TokenUsage.of(max_usage(request)), self._largest
-                self._largest = TokenUsage(
-                    input_tokens=max(most.input_tokens, before.input_tokens),
-                    output_tokens=max(most.output_tokens, before.output_tokens),
-                )
-            if self._n_in_flight > self._n_covered:
-                self._n_expected = max(self._n_expected, self._n_in_flight)  # doubled, so that few commits are needed
+            if counted.add(request):
                 self._write()
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
         """Removes requests that were stored as sent but were not sent."""
         for key in request_keys:
-            self._under_way.pop(key, None)
+            self._sent.pop(key, None)
         self._write()
 
     def end(self, in_doubt: Mapping[str, int]) -> None:
         """Ends a session; removes requests that were not sent, or sent without cost."""
-        kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
-        if self._in_doubt is not None or kept != self._under_way:
-            self._n_in_flight = self._n_expected = 0
-            self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
+        before, self._sent = self._sent, {}
+        for key, attempts in before.items():
+            if charged := attempts[: in_doubt.get(key, 0)]:
+                self._sent[key] = charged
+        if self._counted is not None:
+            self._counted.end()
+        if self._counted is not None or self._sent != before:
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
         """Stores responses with their times, and their unmetered usage; durable when this returns."""
-        before, n_before = (self._lost, self._in_batches), len(self._under_way)
+        before, n_before = (self._lost, self._in_batches), len(self._sent)
         for response, _ in responses:
-            self._under_way.pop(response.request_key, None)
+            self._sent.pop(response.request_key, None)
             if response.unmetered_usage is not None and not response.cached:
                 if response.batch is None:
                     self._lost += unmetered_of(response, self.excess)
                 else:
                     self._in_batches += TokenUsage.of(response.unmetered_usage)
-        changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
-        if self._in_doubt is not None:
-            self._n_in_flight = max(0, self._n_in_flight - len(responses))
-            self._n_expected = max(16, 2 * len(responses))
+        changed = len(self._sent) < n_before or before != (self._lost, self._in_batches)
+        if self._counted is not None:
+            self._counted.remove(len(responses))
             changed = True
-        self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
+        self._store.add_responses(responses, {_UNMETERED_META: self._bounds()} if changed else {})
 
     def add_lost_in_batch(self, most: Usage | None) -> None:
         """Stores the usage of a charged response in a batch that can't be parsed."""
@@ -191,16 +232,15 @@ class InFlightLog:
         self._write()
 
     def _write(self) -> None:
-        self._store.set_meta(_UNMETERED_META, self._state())
+        self._store.set_meta(_UNMETERED_META, self._bounds())
 
-    def _state(self) -> str:
-        if self._in_doubt is None:
-            under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
-            under_way = under_way.model_copy(update={"requests": len(self._under_way)})
+    def _bounds(self) -> str:
+        """The UnmeteredUsage of the next commit, as JSON."""
+        if self._counted is None:
+            under_way = sum((attempt for attempts in self._sent.values() for attempt in attempts), TokenUsage())
+            under_way = under_way.model_copy(update={"requests": len(self._sent)})
         else:
-            self._n_covered = self._n_in_flight + self._n_expected
-            count = max(self._n_covered, sum(self._in_doubt.values()))
-            under_way = self._largest.times(count).model_copy(update={"requests": count})
+            under_way = self._counted.cover()
         return UnmeteredUsage(
             lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
@@ -366,25 +406,9 @@ class CostReport(FrozenModel):
         """The highest cost of the run, in US dollars, as far as prices are known."""
         return self.known + (self.unmetered_cost or 0.0)
 
-    @property
-    def paid(self) -> list[UsageLine]:
-        """The lines of responses that were charged."""
-        return [line for line in self.lines if not line.cached]
-
-    @property
-    def input_tokens(self) -> int:
-        """Of all responses that were charged."""
-        return sum(line.input_tokens for line in self.paid)
-
-    @property
-    def output_tokens(self) -> int:
-        """Of all responses that were charged."""
-        return sum(line.output_tokens for line in self.paid)
-
-    @property
-    def n_without_usage(self) -> int:
-        """Answers without reported usage."""
-        return sum(line.n_without_usage for line in self.paid)
+    def charged(self, count: Literal["responses", "n_without_usage", "input_tokens", "output_tokens"]) -> int:
+        """The sum of a count over the responses that were charged."""
+        return sum(getattr(line, count) for line in self.lines if not line.cached)
 
 
 def cost_report(
@@ -416,18 +440,9 @@ def cost_report(
         price = (price_of(kind, name, user_prices, base_url=base_url) if name else None) or requested
         tokens = dict(zip(counts, map(int, totals), strict=True))
         usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
-        lines.append(
-            UsageLine(
-                model=name,
-                batch=batch,
-                cached=cached,
-                responses=responses,
-                **tokens,
-                n_without_usage=n_without_usage,
-                cost=0.0 if cached else _cost(usage, price, batch=batch),
-                price=price,
-            )
-        )
+        cost = 0.0 if cached else _cost(usage, price, batch=batch)
+        answers = {"responses": responses, "n_without_usage": n_without_usage}
+        lines.append(UsageLine(model=name, batch=batch, cached=cached, **answers, **tokens, cost=cost, price=price))
     alone = _cost(unmetered.requested.usage, requested, batch=False)
     in_batches = _cost(unmetered.in_batches.usage, requested, batch=True)
     return CostReport(

@@ -279,14 +279,8 @@ async def execute_planned(
 ) -> None:
     """Sends the pending requests of a run, its follow-ups or a judge, and shows progress.
 
-    Args:
-        source: the requests.
-        provider: the model.
-        config: the configuration of the run.
-        watcher: shows progress and messages.
-        cost_guard: the budget; None without a limit.
-        on_stored: called with responses once they are stored.
-        close: whether to close the provider afterwards.
+    `cost_guard`: the budget, None without a limit; `on_stored`: called with responses once they are stored; `close`:
+    whether to close the provider afterwards.
     """
     progress = source.progress()
     if progress.answered:

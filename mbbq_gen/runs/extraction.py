@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction import Question
     from mbbq_gen.extraction.explain import Explanation
 
-
 _BATCH_SIZE: Final = 2000
 """Extractions that share one commit."""
 JUDGE_PREFIX = "judge:"

@@ -37,13 +37,8 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.statistics.estimate import InferenceSettings
 
-
 Answers = Literal["first", "follow-up"]
 """The answers that count: first ones, or follow-ups in place of unparsed ones."""
-
-
-def ignore(_: object) -> None:
-    """A callback that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -59,52 +54,30 @@ class LoadOptions:
     normalise: Normalise | None = None
     """Normalization of loglikelihoods; None: the run's."""
     answers: Answers = "first"
-    step: Callable[[int], None] = ignore
+    step: Callable[[int], None] = lambda _: None
     """Called with the size of each extracted batch."""
-    tell: Callable[[str], None] = ignore
+    tell: Callable[[str], None] = lambda _: None
     """Called with messages about data that is left out."""
-
-    def prepare(self, folder: RunFolder) -> tuple[dict[str, str], str | None]:
-        """Extracts new responses; returns language → extractor version, and the version for loglikelihoods.
-
-        UsageError if follow-ups are requested and the run has none.
-        """
-        is_followed_up = self.answers == "first" or ensure_follow_ups_extracted(folder, self.resources)
-        if not is_followed_up and not folder.manifest().config.follow_up:
-            raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
-        current = ensure_extracted(folder, self.resources, self.extractor, self.step)
-        return current, ensure_scores_extracted(folder, self.normalise, self.step)
-
-    def versions(self, store: RunStore, current: Mapping[str, str], scored: str | None) -> dict[str, Sequence[str]]:
-        """Language → extractor versions whose extractions count."""
-        found = {language: [version] for language, version in current.items()}
-        is_stored = self.extractor not in extractor_names()
-        for language, version in current.items() if self.all_extractors or is_stored else ():
-            answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
-            total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
-            for other, count in store.extractors(language).items():
-                part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
-                if other == version:
-                    if count < total:
-                        self.tell(f"{part}: scores of those only")
-                elif self.all_extractors and not other.startswith(LIKELIHOOD_PREFIX):
-                    if count == total:
-                        found[language].append(other)
-                    else:
-                        self.tell(f"{part}: left out")
-        if scored is None:
-            return dict(found)
-        return {language: [*found.get(language, ()), scored] for language in store.languages()}
 
 
 def load_run_observations(
     folder: RunFolder, manifest: Manifest, options: LoadOptions, *, model: str | None = None
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations and progress of a run; `model`: None for the run's. Raises as `LoadOptions.prepare`."""
-    current, scored = options.prepare(folder)
+    """The observations and progress of a run, after extracting its new responses; `model`: None for the run's.
+
+    UsageError if follow-ups are requested and the run has none; otherwise raises as `ensure_extracted` and
+    `ensure_scores_extracted`.
+    """
+    resources, follow_up = options.resources, options.answers == "follow-up"
+    if follow_up and not ensure_follow_ups_extracted(folder, resources) and not manifest.config.follow_up:
+        raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
+    current = ensure_extracted(folder, resources, options.extractor, options.step)
+    scored = ensure_scores_extracted(folder, options.normalise, options.step)
     with folder.open_store(read_only=True) as store:
-        versions = options.versions(store, current, scored)
-        name, follow_up = model or manifest.config.model, options.answers == "follow-up"
+        versions = _versions_that_count(store, current, options)
+        if scored is not None:
+            versions = {language: [*versions.get(language, ()), scored] for language in store.languages()}
+        name = model or manifest.config.model
         frame = observations(store, versions, name, options.gold, follow_up=follow_up)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
@@ -120,8 +93,31 @@ def load_run_observations(
     return frame, progress
 
 
+def _versions_that_count(store: RunStore, current: Mapping[str, str], options: LoadOptions) -> dict[str, list[str]]:
+    """Language → its current version, and with `all_extractors` the others that have extracted all its responses.
+
+    Tells of versions that have extracted only a part; the current one of a named extractor never has.
+    """
+    versions = {language: [version] for language, version in current.items()}
+    is_stored = options.extractor not in extractor_names()
+    for language, version in current.items() if options.all_extractors or is_stored else ():
+        answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
+        total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
+        for other, count in store.extractors(language).items():
+            part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
+            if other == version:
+                if count < total:
+                    options.tell(f"{part}: scores of those only")
+            elif options.all_extractors and not other.startswith(LIKELIHOOD_PREFIX):
+                if count == total:
+                    versions[language].append(other)
+                else:
+                    options.tell(f"{part}: left out")
+    return versions
+
+
 def ensure_extracted(
-    folder: RunFolder, where: PackPaths, extractor: str = ENGINE, step: Callable[[int], None] = ignore
+    folder: RunFolder, where: PackPaths, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None
 ) -> dict[str, str]:
     """Language → extractor version, after extracting new responses.
 
@@ -145,7 +141,7 @@ def ensure_extracted(
 
 
 def ensure_scores_extracted(
-    folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
+    folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = lambda _: None
 ) -> str | None:
     """The extractor version for loglikelihoods, after extracting new ones; None if the run has none.
 

@@ -118,9 +118,7 @@ def _label_style(config: RunConfig) -> tuple[str, ...]:
         if own_labels or config.no_context:
             name = "label_style" if own_labels else "no_context"
             raise ConfigError(
-                "prompt_source",
-                config.prompt_source,
-                f"the authors' prompts are sent unchanged; leave {{{name}}} out",
+                "prompt_source", config.prompt_source, f"the authors' prompts are sent unchanged; leave {{{name}}} out"
             )
         return (PUBLISHED_LABELS,)
     styles = checked("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])

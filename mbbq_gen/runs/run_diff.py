@@ -21,7 +21,6 @@ from mbbq_gen.storage.queries import served_models
 if TYPE_CHECKING:
     import polars
 
-
 Area = Literal["settings", "model", "versions", "packs", "questions", "files", "extractors"]
 
 

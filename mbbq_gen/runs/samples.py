@@ -31,7 +31,6 @@ from mbbq_gen.storage.store import RunStore
 if TYPE_CHECKING:
     import polars
 
-
 BATCH_ITEMS = 20_000
 _RESPONSE_FIELDS: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
 _SOURCE_FIELDS: Final = ("tool", "file", "id", "task", "repeat")
@@ -202,19 +201,16 @@ class SampleIndex:
         rows = store.extraction_rows("p.number, p.prompt_id, p.instance_key", wanted)
         ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in rows]
         kinds = {"number": pl.Int64(), "prompt_id": pl.String(), "key": pl.String(), "rank": pl.Int64()}
-        known, role = pl.col("correct"), pl.col("chosen_role").cast(pl.String).fill_null("person")
+        role, is_correct = pl.col("chosen_role").cast(pl.String).fill_null("person"), pl.col("correct")
+        yes_or_no = pl.when(is_correct).then(pl.lit("yes")).otherwise(pl.lit("no"))
+        correct = pl.when(is_correct.is_null()).then(pl.lit("none")).otherwise(yes_or_no)
         is_chosen = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
         items = observations(store, wanted, "").select(
             *(pl.col(name).cast(pl.String) for name in ("extractor", *SampleRow._fields[4:8])),
             *(pl.col(name).cast(pl.String) for name in ("condition", "variant", "outcome", "confidence")),
             pl.col("template_id").cast(pl.String).alias("template"),
             pl.when(is_chosen).then(role).otherwise(pl.lit("none")).alias("role"),
-            pl.when(known)
-            .then(pl.lit("yes"))
-            .when(~known)
-            .then(pl.lit("no"))
-            .otherwise(pl.lit("none"))
-            .alias("correct"),
+            correct.alias("correct"),
             pl.col("reasoning_effort").cast(pl.String).fill_null("unset"),
         )
         roles = pl.col("role").filter(~pl.col("outcome").is_in(sorted(NO_RESPONSE)))

@@ -87,7 +87,7 @@ def run_status(
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting, left = max(progress.pending - held, 0), progress.requests - progress.answered
-    n_paid = sum(line.responses for line in bill.paid)
+    n_paid = bill.charged("responses")
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
     reasons, failures = dict(answers.fetchall()), Counter[str]()
     for error, count in recorded_failures(store).items():

@@ -90,7 +90,7 @@ def test_money_by_model_and_way_of_asking(run: Path, tmp_path: Path) -> None:
         ("unheard-of", False, False): pytest.approx(20.0),
     }
     assert found.cost == pytest.approx(36.0)
-    assert found.cost_report.n_without_usage == 1
+    assert found.cost_report.charged("n_without_usage") == 1
     assert "without 1 answers" in cost_text(found.cost_report)
 
 

@@ -60,8 +60,7 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
         default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="service: xyz uses XYZ_API_KEY, XYZ_BASE_URL"
     )
     api: Literal["auto", "chat", "responses"] = Field(
-        default="auto",
-        description="chat completions or the responses API; auto: the latter for known models",
+        default="auto", description="chat completions or the responses API; auto: the latter for known models"
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
     reasoning_by: ReasoningParameters | None = Field(

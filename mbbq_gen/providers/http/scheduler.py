@@ -61,49 +61,58 @@ class ParametersChangedError(Exception):
 
 
 class RetryPolicy:
-    """Counts the failures of one request; with a `gate`, failures during an outage do not count."""
+    """Counts the failures of one request, each kind up to a maximum; with a `gate`, not those during an outage."""
 
     def __init__(
         self, most: int, reached: Callable[[], bool], longest_pause: float = 600.0, gate: ServiceGate | None = None
     ) -> None:
         """`most`: maximum attempts. `reached` returns whether the service has ever answered."""
         self._most, self._reached, self._longest_pause, self._gate = most, reached, longest_pause, gate
-        self._failures = self._refusals = self._malformed = self._tries = 0
+        self._failures = self._refusals = self._malformed = 0
+        self._n_faults = 0
+        """Failures of all kinds, counted or not; the backoff grows with them."""
         self._failed_at: float | None = None
         self.last: TransientError
         self.is_suspect = False
         """Whether this request is the cause: another one was sent and answered after it failed."""
 
     def next_pause(self, fault: TransientError) -> float | None:
-        """Seconds until the next attempt; None if there is none left."""
-        self.last, gate, most = fault, self._gate, self._most
-        self._tries += 1
-        answered = None if gate is None else gate.last_answer
-        if fault.kind == "rate":
-            self._refusals += 1
-            counted, most = self._refusals, MOST_REFUSALS
-        elif fault.kind == "connect" and not self._reached():
-            self._failures += 1
-            counted, most = self._failures, min(most, _CONNECT_TRIES)
-        elif fault.kind == "malformed":  # the service answers, so this request is the cause
-            self._malformed += 1
-            self.is_suspect = True
-            counted, most = self._malformed, min(most, _MALFORMED_TRIES)
-        elif gate is None or (answered is None and fault.status not in _STARTING):
-            self._failures += 1
-            counted = self._failures
-        else:  # the previous failure counts if others succeeded at that time; the current one always counts
-            if answered is not None and self._failed_at is not None:
-                self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
-                self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
-            self._failed_at = gate.clock()
-            counted = self._failures + 1
-        if counted >= most or (fault.pause or 0.0) > self._longest_pause:
+        """Seconds until the next attempt after this failure; None if there is none left."""
+        self.last = fault
+        self._n_faults += 1
+        if self._is_last(fault) or (fault.pause or 0.0) > self._longest_pause:
             return None
         if fault.pause is not None:
             return fault.pause * (1 + random.uniform(0.0, _SPREAD)) + 0.01
         first, longest = _BACKOFF
-        return random.uniform(0.0, min(longest, first * 2 ** (self._tries - 1)))
+        return random.uniform(0.0, min(longest, first * 2 ** (self._n_faults - 1)))
+
+    def _is_last(self, fault: TransientError) -> bool:
+        """Counts a failure; returns whether no attempt is left."""
+        if fault.kind == "rate":
+            self._refusals += 1
+            return self._refusals >= MOST_REFUSALS
+        if fault.kind == "malformed":
+            self.is_suspect = True  # the service answers, so this request is the cause
+            self._malformed += 1
+            return self._malformed >= min(self._most, _MALFORMED_TRIES)
+        if fault.kind == "connect" and not self._reached():
+            self._failures += 1
+            return self._failures >= min(self._most, _CONNECT_TRIES)
+        gate = self._gate
+        if gate is None or (gate.last_answer is None and fault.status not in _STARTING):
+            self._failures += 1
+            return self._failures >= self._most
+        self._count_previous(gate)
+        return self._failures + 1 >= self._most  # whether this failure is part of an outage, the next attempt shows
+
+    def _count_previous(self, gate: ServiceGate) -> None:
+        """Counts the previous failure if other requests were answered at that time or later: it was no outage."""
+        answered = gate.last_answer
+        if answered is not None and self._failed_at is not None:
+            self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
+            self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
+        self._failed_at = gate.clock()
 
 
 class Scheduler:
@@ -111,8 +120,7 @@ class Scheduler:
 
     def __init__(self, service: ApiProvider, limiter: RateLimiter, context: ExecutionContext) -> None:
         self._service, self._limiter, self._context = service, limiter, context
-        self._attempts: int = service.options.attempts
-        self._patience: float = service.options.patience
+        self._attempts, self._patience = service.options.attempts, service.options.patience
         self._done: deque[Response] = deque()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[Response]] = set()
@@ -210,13 +218,13 @@ class Scheduler:
                 try:
                     response = await self._send(request, sent)
                 except TransientError as fault:
-                    pause = tries.next_pause(fault)
-                    if pause is None:
+                    if (pause := tries.next_pause(fault)) is None:
                         break
-                    await self._sleep(pause, request, tries)
+                    self._report_failure(request, tries)
+                    await self._sleep(pause, tries)
                     if fault.may_be_paid and may_resend is not None and not may_resend(request):
                         break
-        except OutageError as outage:
+        except OutageError as outage:  # the attempt `sent` was not made
             if sent <= self._attempts:
                 raise ProviderError(
                     f"{service.name}: no answer from {service.base_url} for {duration(outage.seconds)}: {outage};"
@@ -225,7 +233,7 @@ class Scheduler:
             sent -= 1
         finally:
             self._suspects.discard(request.request_key)
-        lost = self._context.in_doubt[request.request_key] - (response is not None)
+        lost = self._context.in_doubt[request.request_key] - (response is not None)  # may be charged, not answered
         if response is None:
             response = self._give_up(request, tries.last, sent)
         most = service.max_usage(request) if lost > 0 else None
@@ -233,25 +241,30 @@ class Scheduler:
             return response
         return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
 
-    async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
+    async def _sleep(self, seconds: float, tries: RetryPolicy) -> None:
         """Waits for the next attempt without a slot; in an outage, the gate does the waiting."""
-        task, gate, limit = asyncio.current_task(), self._limiter.gate, self._limiter.slots.limit
-        assert task is not None  # a coroutine always runs in a task
-        has_pause = tries.last.pause is not None
-        if tries.is_suspect:
-            self._suspects.add(request.request_key)
-        else:
-            others = len(self._tasks) - len(self._suspects)
-            enough = max(_MANY_PAUSES, limit) if has_pause else min(max(3, limit // 4), others)
-            gate.failed(request.request_key, tries.last, max(1, enough))
-        if gate.is_closed and not has_pause:
+        if self._limiter.gate.is_closed and tries.last.pause is None:
             return
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine always runs in a task
         self._asleep.add(task)
         self._start_more()
         try:
             await asyncio.sleep(seconds)
         finally:
             self._asleep.discard(task)
+
+    def _report_failure(self, request: Request, tries: RetryPolicy) -> None:
+        """Tells the gate of a failed request, unless the request is the cause; enough of them close the gate."""
+        if tries.is_suspect:
+            self._suspects.add(request.request_key)
+            return
+        limit = self._limiter.slots.limit
+        if tries.last.pause is None:
+            enough = min(max(3, limit // 4), len(self._tasks) - len(self._suspects))
+        else:
+            enough = max(_MANY_PAUSES, limit)
+        self._limiter.gate.failed(request.request_key, tries.last, max(1, enough))
 
     def _give_up(self, request: Request, fault: TransientError, sent: int) -> Response:
         """The response of a request without attempts left; raises ProviderError if the service is unavailable."""

@@ -34,7 +34,6 @@ from mbbq_gen.providers.local.prefix_cache import Model, iterate_scores, tree_wi
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 _ROWS = 64
 """Number of rows for which oneDNN optimises the layout of weights; others are equally fast."""
 _WIDE = ("AVX2", "AVX512")

@@ -35,7 +35,6 @@ from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 Model = Any
 """A causal language model of transformers, which is not typed."""
 Tokens = Sequence[int]

@@ -25,14 +25,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Message, Method, Request, Response
-from mbbq_gen.providers.base import (
-    NEUTRAL_SAMPLING,
-    Capabilities,
-    ExecutionContext,
-    Provider,
-    request_key,
-    versions_of,
-)
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, ExecutionContext, Provider, request_key, versions_of
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
 from mbbq_gen.providers.local.files import SMOLLM2, ModelSource, check_local_name, find_source, smollm2_source
@@ -40,7 +33,6 @@ from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, fi
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.local.model import LocalModel
-
 
 _WINDOW = 4096
 """Number of requests that are sorted and answered together: many share prefixes, and memory is bounded."""
