@@ -302,11 +302,11 @@ class JudgeTable:
             " AND j.number > ? ORDER BY j.number LIMIT ?",
             self.judge.name,
         )
-        for _, key, *records in rows:
-            answered = read_completed(self._store, *records)
+        for _, key, prompt, stored_instance, response in rows:
+            instance = self._store.text(stored_instance)
+            answered = read_completed(self._store, prompt, instance, response)
             messages = judge_input(answered, self.judge.prompt, self.judge.seed).messages
-            record = self._store.text(records[1])
-            yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance_record=record)
+            yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance_record=instance)
 
     def read_replies(self) -> None:
         """Stores the extractions of new replies as the version `judge:NAME`."""

@@ -22,6 +22,7 @@ import msgspec
 from mbbq_gen.benchmarks.instance_builder import (
     CONDITIONS,
     POLARITIES,
+    PublishedOptions,
     build_instance,
     clean,
     find_alignment,
@@ -241,11 +242,10 @@ def instance_of(
     Raises:
         DataError: if the label contradicts the condition.
     """
-    unknown, texts = row.unknown_index(location), row.texts
+    unknown = row.unknown_index(location)
+    options = PublishedOptions(row.texts, unknown, target, row.label)
     condition, polarity = CONDITIONS[row.context_condition], POLARITIES[row.question_polarity]
-    target, alignment = find_alignment(
-        location, texts, unknown=unknown, target=target, label=row.label, condition=condition, polarity=polarity
-    )
+    target, alignment = find_alignment(location, options, condition, polarity)
     instance_id, template_id = f"{info.category}/{row.example_id}", f"{info.category}/{row.question_index}"
     unit = SamplingUnit(
         f"{info.benchmark}/{info.split}/{info.language}/{instance_id}",
@@ -269,16 +269,12 @@ def instance_of(
         return build_instance(
             info,
             location,
+            options._replace(target=target, groups=groups),
             instance_id=instance_id,
             template_id=template_id,
             subcategory=text_or_none(extra.subcategory),
             parallel_id=parallel_id,
-            texts=texts,
-            groups=groups,
-            unknown=unknown,
-            target=target,
             reason=reason,
-            label=row.label,
             condition=row.context_condition,
             polarity=row.question_polarity,
             context=row.context,
@@ -289,7 +285,7 @@ def instance_of(
             metadata=_metadata(row, location) | (metadata or {}),
         )
 
-    return LazyInstance(unit, clean(texts[unknown]).strip(), build)
+    return LazyInstance(unit, clean(options.texts[unknown]).strip(), build)
 
 
 def _lacks_group(row: BbqRow) -> bool:

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -43,21 +43,29 @@ Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeVal
 """The three options, as a list or as the text of a Python list."""
 
 
+class PublishedOptions(NamedTuple):
+    """The three options of a row in published order, and the indexes of some of them."""
+
+    texts: Sequence[str]
+    unknown: int
+    target: int | None
+    """None without a single target."""
+    label: int
+    """Index of the right option."""
+    groups: Sequence[str | None] = (None, None, None)
+
+
 def build_instance(
     info: SplitInfo,
     location: RowLocation,
+    options: PublishedOptions,
     *,
     instance_id: str,
     template_id: str,
-    texts: Sequence[str],
-    unknown: int,
-    target: int | None,
-    label: int,
     condition: str,
     polarity: str,
     context: str,
     question: str,
-    groups: Sequence[str | None] = (None, None, None),
     reason: str | None = None,
     swap_people: bool = False,
     groups_swapped: bool = False,
@@ -66,34 +74,24 @@ def build_instance(
     subcategory: str | None = None,
     parallel_id: str | None = None,
 ) -> Instance:
-    """The instance of a row, with the options in published order.
-
-    There is no target if both people have the same text, because an answer could mean either.
+    """The instance of a row; raises as `find_alignment`.
 
     Args:
-        unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
         condition, polarity: published names, keys of CONDITIONS and POLARITIES.
+        reason: why there is no single target.
         swap_people: whether the published label names the wrong person.
         groups_swapped: whether the published groups of the two people are swapped.
-
-    Raises:
-        DataError: if the label contradicts the condition.
     """
-    target, alignment = find_alignment(
-        location,
-        texts,
-        unknown=unknown,
-        target=target,
-        label=label,
-        condition=CONDITIONS[condition],
-        polarity=POLARITIES[polarity],
-    )
-    codes = _text_data_issues(context, question, texts)
-    if _have_same_text(tuple(texts), unknown):
+    target, alignment = find_alignment(location, options, CONDITIONS[condition], POLARITIES[polarity])
+    codes = _text_data_issues(context, question, options.texts)
+    if _have_same_text(tuple(options.texts), options.unknown):
         reason = "no single target: both people have the same option text"
         codes.append("duplicate_options")
-    options = [_option(option_role(index, unknown, target), texts[index], groups[index]) for index in range(len(texts))]
-    gold_role = options[label].role
+    with_roles = [
+        _option(option_role(index, options.unknown, target), text, options.groups[index])
+        for index, text in enumerate(options.texts)
+    ]
+    gold_role = with_roles[options.label].role
     if groups_swapped := groups_swapped and target is not None:
         data_issues = (*data_issues, "groups_swapped")
     return Instance.of_row(
@@ -111,9 +109,9 @@ def build_instance(
             "polarity": POLARITIES[polarity],
             "context": clean(context),
             "question": clean(question),
-            "options": tuple(options),
+            "options": tuple(with_roles),
             "gold_role": gold_role,
-            "gold_index": label,
+            "gold_index": options.label,
             "alignment": alignment,
             "corrected_gold_role": other_person(gold_role) if swap_people else None,
             "groups_swapped": groups_swapped,
@@ -126,20 +124,13 @@ def build_instance(
 
 
 def find_alignment(
-    location: RowLocation,
-    texts: Sequence[str],
-    *,
-    unknown: int,
-    target: int | None,
-    label: int,
-    condition: Condition,
-    polarity: Polarity,
+    location: RowLocation, options: PublishedOptions, condition: Condition, polarity: Polarity
 ) -> tuple[int | None, Alignment | None]:
-    """The target, None if both people have the same text, and the alignment of a disambiguated row.
+    """The target and the alignment of a disambiguated row; DataError if the label contradicts the condition.
 
-    Raises:
-        DataError: if the label contradicts the condition.
+    There is no target if both people have the same text, because an answer could mean either.
     """
+    texts, unknown, target, label, _ = options
     if (label == unknown) != (condition == "ambiguous"):
         raise location.error(
             f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label"

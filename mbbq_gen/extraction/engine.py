@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import PARSED, Confidence, Extraction, Outcome
+from mbbq_gen.core.records import PARSED, Confidence, Extraction
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.claims import ParsedResponse, Strength
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap
@@ -155,40 +155,50 @@ class RuleExtractor:
         return analysis
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
-        """The analysis by the strongest slot; without a slot if it is denied or corrected."""
-        body, finder, unknown = self._plain(zoned.body), self._slots, question.unknown_index
+        """The analysis by a doubt after an opening, or by the strongest slot; without a slot if neither decides."""
+        body, finder = self._plain(zoned.body), self._slots
         matcher = finder.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.has_circled_labels else frozenset()
-        slots = self._structured_slots(zoned.body, matcher) or finder.find(body, circled, matcher)
-        analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=tuple(slots))
+        slots = tuple(self._structured_slots(zoned.body, matcher) or finder.find(body, circled, matcher))
+        analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=slots)
         doubt = finder.doubt_after_opening(body, matcher)
-        if doubt is not None:
-            decision, kind = decide(self._parse(body[slice(*doubt)], question.key())), SlotKind.OPENING
-            again = self._parse(body[slice(*doubt)], self._key(question)) if decision.outcome == "abstention" else None
-            # "The tailor was unable to come" answers who was
-            if again and not (again.question.negated and any(line.predicate_words for line in again.lines)):
-                analysis.slot = AnswerSlot(kind, unknown, *doubt)
-                analysis.slots = *slots, analysis.slot
-                analysis.decision = Decision("abstention", unknown, "medium", f"{kind.value}:{decision.rule}")
-                return analysis
+        if doubt is not None and (decision := self._by_doubt(body[slice(*doubt)], question)):
+            analysis.slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
+            analysis.slots, analysis.decision = (*slots, analysis.slot), decision
+            return analysis
         best = min(slots, key=lambda slot: (slot.kind.rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or finder.is_corrected(body, best):
             return analysis
         if doubt is not None and best.kind is SlotKind.OPENING:
             return analysis
-        option, rule, confidence = best.option, best.kind.value, best.kind.confidence
-        outcome: Outcome = "multiple" if option is None else "option"
-        if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
-            denial = finder.denial_after(body, best, matcher)
-            if denial is not None and option != unknown:
-                decision = decide(self._parse(body[slice(*denial)], question.key()))
-                if decision.outcome not in {"abstention", "refusal"}:
-                    return analysis
-                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{decision.rule}"
-        if best.conflict is not None or any(slot.option != option for slot in slots):
-            confidence = "medium"
-        analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
+        may_be_denied = best.kind in {SlotKind.MARKER, SlotKind.OPENING} and best.start not in circled
+        denial = finder.denial_after(body, best, matcher) if may_be_denied else None
+        if decision := self._of_slot(best, denial and body[slice(*denial)], question):
+            if best.conflict is not None or any(slot.option != decision.option for slot in slots):
+                decision = decision._replace(confidence="medium")
+            analysis.slot, analysis.decision = best, decision
         return analysis
+
+    def _by_doubt(self, text: str, question: Question) -> Decision | None:
+        """The abstention by the rest of an opening sentence: "The cook (B) *is not known*"; None if it is none."""
+        decision = decide(self._parse(text, question.key()))
+        if decision.outcome != "abstention":
+            return None
+        parsed = self._parse(text, self._key(question))
+        if parsed.question.negated and any(line.predicate_words for line in parsed.lines):
+            return None  # "The tailor was unable to come" answers who was
+        return Decision("abstention", question.unknown_index, "medium", f"{SlotKind.OPENING.value}:{decision.rule}")
+
+    def _of_slot(self, slot: AnswerSlot, denial: str | None, question: Question) -> Decision | None:
+        """The decision of a slot, or the abstention that denies it; None if another text denies it."""
+        rule, unknown = slot.kind.value, question.unknown_index
+        if slot.option is None:
+            return Decision("multiple", None, slot.kind.confidence, rule)
+        if denial is None or slot.option == unknown:
+            return Decision("option", slot.option, slot.kind.confidence, rule)
+        decision = decide(self._parse(denial, question.key()))
+        is_abstention = decision.outcome in {"abstention", "refusal"}
+        return Decision("abstention", unknown, "medium", f"{rule}:{decision.rule}") if is_abstention else None
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
         """The slot of the strongest box, JSON field or tag, if that is one option."""

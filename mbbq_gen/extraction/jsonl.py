@@ -53,16 +53,9 @@ RowT = TypeVar("RowT", bound=ResponseRow)
 def extract_lines(
     lines: Iterable[str], source_name: str, *, resources: PackPaths | None = None, extractor: str = ENGINE
 ) -> Iterator[dict[str, Any]]:
-    """The objects of the lines, in order, each with its extraction.
+    """The JSON objects of the lines, in order, each with its extraction; blank lines are skipped.
 
-    Args:
-        lines: JSON objects; blank lines are skipped.
-        source_name: name of the source in messages.
-        resources: where packs are found.
-        extractor: name of the extractor.
-
-    Raises:
-        DataError: if a row is wrong; the message has source, row and field.
+    `source_name`: for messages; `extractor`: its name. DataError for a wrong row, with source, row and field.
     """
     if extractor not in extractor_names():
         raise UnknownNameError("extractor", extractor, extractor_names())

@@ -61,11 +61,8 @@ def choose_by_loglikelihood(
 ) -> Extraction:
     """The option with the greatest loglikelihood; raises as `normalised_score`.
 
-    Args:
-        scores: scores of all texts of all options.
-        order: index of the option shown at each position.
-        method: the method; the loglikelihoods of labels are not normalised.
-        normalise: normalisation of answers' texts.
+    `scores`: of all texts of all options; `order`: index of the option shown at each position; `normalise`: of answers'
+    texts, since the loglikelihoods of labels are not normalised.
     """
     how: Normalise = normalise if method == "loglikelihood" else "sum"
     values = {option: value for option, value in option_scores(scores, how).items() if value is not None}

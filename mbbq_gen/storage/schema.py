@@ -45,6 +45,8 @@ _RESPONSE: Final = """
     model TEXT, system_fingerprint TEXT, batch_id TEXT, cached INTEGER NOT NULL, input_tokens INTEGER,
     output_tokens INTEGER, reasoning_tokens INTEGER, cached_input_tokens INTEGER, record TEXT NOT NULL
 """
+RESPONSE: Final = tuple(column.split()[0] for column in _RESPONSE.split(","))
+"""The columns of a response, in the order of `response_row`; the first is the key, the last the record."""
 _META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS instances (
@@ -220,12 +222,12 @@ class Database:
         The last two placeholders of the statement are the number of the last row read and the size of a page; its first
         column is that number. `add_rows` is called when there are no more rows; it adds rows, or returns False.
         """
-        after, more = -1, True
-        while more:
-            while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
-                yield from rows
-                after = rows[-1][0]
-            more = add_rows()
+        last_number, has_more = -1, True
+        while has_more:
+            rows = self.query(statement, (*parameters, last_number, BATCH)).fetchall()
+            yield from rows
+            last_number = rows[-1][0] if rows else last_number
+            has_more = bool(rows) or add_rows()
 
 
 @contextmanager
@@ -247,7 +249,7 @@ def _plain_errors(path: Path, hint: str = "") -> Iterator[None]:
 
 
 def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
-    """A response as a row of `responses`, without loglikelihoods (table `option_scores`)."""
+    """A response as a row of `responses` (RESPONSE), without loglikelihoods (table `option_scores`)."""
     usage = response.usage
     record = response if response.scores is None else response.model_copy(update={"scores": ()})
     return (
@@ -273,8 +275,7 @@ def read_extraction(row: Sequence[Any]) -> Extraction:
 
 def replace_error(table: str) -> str:
     """The ON CONFLICT action that replaces an error, and never a response."""
-    names = [column.split()[0] for column in _RESPONSE.split(",")]
-    changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+    changes = ", ".join(f"{name} = excluded.{name}" for name in RESPONSE[1:])
     return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
 
 

@@ -28,7 +28,7 @@ from mbbq_gen.core.records import (
     construct_valid,
 )
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questions, question_row, questions_from_rows
-from mbbq_gen.storage.schema import BATCH, Database, Value, marks, replace_error, response_row
+from mbbq_gen.storage.schema import BATCH, RESPONSE, Database, Value, marks, replace_error, response_row
 
 SCORED: Final = "scored"
 """Meta name that marks runs with loglikelihood methods."""
@@ -42,7 +42,8 @@ WORDS: Final = " AND p.method = 'generate'"
 """The condition that the response to prompt `p` is a text."""
 _CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
 _FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
-_SIGN: Final = 2**63
+_UNSIGNED: Final = 2**63
+"""Subtracted from the stored `context_id`, because SQLite's integers are signed."""
 _KEPT: Final = 5000
 """Most instances and prompts that stay in memory after they were stored."""
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
@@ -119,10 +120,10 @@ class RunStore(Database):
     """Prompts, responses and extractions of one run. Open it for writing only while holding the run's lock."""
 
     _plan: GrowingPlan | None = None
-    _added: Mapping[str, Instance] = MappingProxyType({})
-    """Instances that were added last, by key: they are rendered and requested next."""
-    _rendered: dict[str, Prompt] = {}  # noqa: RUF012
-    """Prompts of a growing plan that were stored and are not requested yet, by request key."""
+    _unrendered: Mapping[str, Instance] = MappingProxyType({})
+    """Instances that were added last, by key: they are rendered next, and need not be read for that."""
+    _unrequested: dict[str, Prompt] = {}  # noqa: RUF012
+    """Prompts of a growing plan that were stored last, by request key: they need not be read to be requested."""
     _last_parallels: tuple[str, Parallels] = ("", MappingProxyType({}))
     """Key of the instance that `parallels` looked up last, and what it found."""
 
@@ -134,13 +135,13 @@ class RunStore(Database):
 
     def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> None:
         """Stores instances with their JSON; RunError if two have the same key."""
-        key, added = "", dict[str, Instance]()
+        key, added = "", dict[str, Instance]()  # `key`: of the row that is stored now
 
         def rows() -> Iterator[tuple[Value, ...]]:
             nonlocal key
             for instance, record in instances:
                 key, *columns = question_row(instance)
-                columns[_CONTEXT] -= _SIGN
+                columns[_CONTEXT] -= _UNSIGNED
                 if len(added) < _KEPT:
                     added[key] = instance
                 yield (
@@ -154,7 +155,7 @@ class RunStore(Database):
                 self._db.executemany(f"INSERT INTO instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise duplicate_key(key) from error
-        self._added = added
+        self._unrendered = added
 
     def sampling_units(self) -> Iterator[SamplingUnit]:
         """The sampling units of the selected instances, by key."""
@@ -173,7 +174,7 @@ class RunStore(Database):
     def instances(self) -> Iterator[Instance]:
         """The selected instances, by key."""
         for key, record in self._db.execute("SELECT key, record FROM instances WHERE asked ORDER BY key"):
-            yield self._added.get(key) or self.read(Instance, record)
+            yield self._unrendered.get(key) or self.read(Instance, record)
 
     def questions(self) -> Questions:
         """The selected instances as a table, by key."""
@@ -181,7 +182,7 @@ class RunStore(Database):
         def rows() -> Iterator[tuple[Any, ...]]:
             found = self._db.execute(f"SELECT {', '.join(QUESTION_ROW)} FROM instances WHERE asked ORDER BY key")
             for key, *columns in found:
-                columns[_CONTEXT] += _SIGN
+                columns[_CONTEXT] += _UNSIGNED
                 for place in _FLAGS:
                     columns[place] = None if columns[place] is None else bool(columns[place])
                 yield (key, *columns)
@@ -207,7 +208,7 @@ class RunStore(Database):
 
     def grow(self, plan: GrowingPlan) -> None:
         """Stores the first prompts of a plan; the others follow by `store_prompts`."""
-        self._plan, self._rendered = plan, {}
+        self._plan, self._unrequested = plan, {}
         self.store_prompts()
 
     def store_prompts(self) -> bool:
@@ -216,16 +217,16 @@ class RunStore(Database):
         Raises:
             RunError: the plan has fewer prompts than it should; it is made again when the run continues.
         """
-        plan, self._plan = self._plan, None  # none after an error: the plan stays unfinished
+        plan, self._plan = self._plan, None  # after an error, nothing more is stored: the plan stays unfinished
         if plan is None:
             return False
         prompts = list(islice(plan.prompts, BATCH))
         if not prompts:
             raise RunError(f"{self.path}: {plan.left:,} prompts of the plan are missing; run the same command again")
         plan.left -= self.add_prompts(prompts)
-        if len(self._rendered) < _KEPT:
+        if len(self._unrequested) < _KEPT:
             for prompt, request_key in prompts:
-                self._rendered.setdefault(request_key, prompt)
+                self._unrequested.setdefault(request_key, prompt)
         if plan.left == 0:
             plan.finish()
         else:
@@ -251,7 +252,7 @@ class RunStore(Database):
             add_rows=self.store_prompts,
         )
         for _, request_key, record, instance in rows:
-            prompt = self._rendered.pop(request_key, None) or self.read(Prompt, record)
+            prompt = self._unrequested.pop(request_key, None) or self.read(Prompt, record)
             yield _request(request_key, prompt, self.text(instance))
         yield from self.pending_follow_ups()
 
@@ -303,7 +304,7 @@ class RunStore(Database):
         )
         conflict = f"ON CONFLICT (request_key) {replace_error('responses')}"
         self.change(
-            (f"INSERT INTO responses VALUES ({marks(14)}) {conflict}", rows),
+            (f"INSERT INTO responses VALUES ({marks(len(RESPONSE))}) {conflict}", rows),
             ("INSERT OR IGNORE INTO option_scores VALUES (?,?,?,?,?,?,?,?,?)", scores),
             ("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items()),
         )
@@ -313,10 +314,8 @@ class RunStore(Database):
         """The loglikelihoods of a request's continuations, in order; empty for `generate`."""
         if not self.is_scored:
             return ()
-        rows = self._db.execute(
-            f"SELECT {', '.join(_SCORE_COLUMNS)} FROM option_scores WHERE request_key = ? ORDER BY number",
-            (request_key,),
-        )
+        statement = f"SELECT {', '.join(_SCORE_COLUMNS)} FROM option_scores WHERE request_key = ? ORDER BY number"
+        rows = self._db.execute(statement, (request_key,))
         return tuple(ContinuationScore(**dict(zip(_SCORE_COLUMNS, row, strict=True))) for row in rows)
 
     @property
@@ -383,8 +382,8 @@ class RunStore(Database):
                 (instance_key,),
             )
             found: dict[str, Mapping[Role, str]] = {}
-            for language, *given in rows:
-                own, texts = (dict(zip(part[::2], part[1::2], strict=True)) for part in (given[:6], given[6:]))
+            for language, *columns in rows:  # role and text by turns, of the instance and then of the other one
+                own, texts = (dict(zip(side[::2], side[1::2], strict=True)) for side in (columns[:6], columns[6:]))
                 if None not in own and texts.keys() == own.keys() and texts != own:
                     found[language] = texts
             self._last_parallels = (instance_key, found)

@@ -85,6 +85,7 @@ class MentionFinder(PersonText):
         return SubstitutionRefusedError(reason, shown(self.words, max(first, 0), last))
 
     def _mention(self, first: int, last: int) -> Mention:
+        """The mention with these distinguishing words: a name, a description of a stand-in, or a noun phrase."""
         person, rules, number = self.person, self.rules, self.number
         if person.is_name and self.before(first) in rules.home_words:
             raise self._refuse("group_stated_elsewhere", first - 1, last)
@@ -92,14 +93,21 @@ class MentionFinder(PersonText):
             return Mention(number, first, last, case=self.case(first, last), gender=person.gender)
         if (before_verb := self._before_verb(first, last)) is not None:
             return before_verb
-        right, headed = self._right(last)
-        left, inner, found = self._left(first, right)
+        right, has_noun_behind = self._right(last)
+        left, inner, has_noun_before = self._left(first, right)
         if {word.low for word in self.words[left:first]} & {*rules.relatives}:
             right += self.after(right) in rules.closing_verbs  # "een die dun *was*"
+        if (described := self._opened_around(left, right) or self._of_stand_in(left, right)) is not None:
+            return described
         has_noun = any(self.language.same(word.low, person.noun) for word in self.words[left : right + 1])
-        headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
-        if (opened := self._opened_around(left, right)) is not None:
-            return opened
+        is_noun = person.attachment == "noun" and (has_noun or not rules.joined)
+        if not (has_noun_behind or has_noun_before or is_noun or self._is_bare_adjective(left, right)):
+            raise self._refuse("group_stated_elsewhere", left - 2, right)
+        return self._noun_phrase(first, left, right, inner)
+
+    def _of_stand_in(self, left: int, right: int) -> Mention | None:
+        """The description of a stand-in, which stays: "one was *fat*", "one speaker *had a beard*"; else None."""
+        person, rules, number = self.person, self.rules, self.number
         if self.is_predicate_of_stand_in(left, right):
             self.refuse_several(left, right)
             left -= self.is_determined(left)
@@ -108,41 +116,53 @@ class MentionFinder(PersonText):
             return Mention(number, left, self.opened(right), case=case, gender=gender, by_verb=True)
         opening = left - self.is_determined(left)
         is_feature = person.attachment == "after" or (rules.head_first and person.attachment == "adjective")
-        if is_feature and self.is_feature_of_stand_in(opening):
-            kept = rules.having[self.words[opening - 1].low]
-            gender = self.gender_of_stand_in(opening)
-            return Mention(number, opening - 1, right, kept, self.case(left, right), gender, by_verb=True)
-        if not headed and not self._is_bare_adjective(left, right):
-            raise self._refuse("group_stated_elsewhere", left - 2, right)
+        if not is_feature or not self.is_feature_of_stand_in(opening):
+            return None
+        kept, gender = rules.having[self.words[opening - 1].low], self.gender_of_stand_in(opening)
+        return Mention(number, opening - 1, right, kept, self.case(left, right), gender, by_verb=True)
+
+    def _noun_phrase(self, core: int, left: int, right: int, inner: int | None) -> Mention:
+        """The mention of a noun with its determiner; `core`: its first distinguishing word; `inner`: as in Mention."""
+        person, rules = self.person, self.rules
         self.refuse_several(left, right)
         start, kept, gender = self._with_determiner(left)
-        # A genitive after a noun replaces a preposition: "von", for German "die Wahl *der* Frau".
-        of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
-        after_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
-        kept = (rules.genitives.get(self.words[start].low, "") if after_noun and not of_man else "") or kept
+        kept = self._genitive(start) or kept
         if self._is_cut(start, kept):
             raise self._refuse("unreplaced_mention", start - 2, right)
         start = self._led_in(start, right)
-        # A predicate is not a mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
-        verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_predicate = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
-        is_feature = person.attachment == "after" and self.after(right) in rules.having_last
-        own, there = person.words, [word.low for word in self.words[start : right + 1]]
-        relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
-        # The verb of a description without its relative pronoun: "one *wore* a hat".
-        is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
-        if is_predicate or is_clause or (is_feature and self.is_head(self.before(first))):
+        if self._is_predicate(start, right, core):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
+        there = [word.low for word in self.words[start : right + 1]]
         after_verb = rules.having_last and self.before(start) in rules.copulas and start + 3 <= right
         if after_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
-            return Mention(number, start + 3, self.opened(right), by_verb=True)
-        has_determiner = rules.needs_determiner and self.words[start].low in self.language.determiners
+            return Mention(self.number, start + 3, self.opened(right), by_verb=True)
+        has_determiner = rules.needs_determiner and there[0] in self.language.determiners
         if has_determiner and self.before(start) in rules.stand_ins:  # "*one* a poet", "*the other* a poet"
             inner = start
             start -= 1 + self.is_determined(start - 1)
         gender = self.gender_there(start, right) or gender
         gender = (person.gender if rules.genitives else gender) or self.gender_of_noun()
-        return Mention(number, start, self.opened(right), kept, self.case(left, right), gender, inner=inner)
+        return Mention(self.number, start, self.opened(right), kept, self.case(left, right), gender, inner=inner)
+
+    def _genitive(self, start: int) -> str:
+        """The preposition that a genitive after a noun replaces: "von", for German "die Wahl *der* Frau"."""
+        low = self.words[start].low
+        after_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
+        of_man = self.person.gender != "f" and low in self.rules.male_determiners
+        return self.rules.genitives.get(low, "") if after_noun and not of_man else ""
+
+    def _is_predicate(self, start: int, right: int, core: int) -> bool:
+        """Whether it is a predicate and no mention: "a man *who* X *was*", "de ene spreker *blauwe ogen* had"."""
+        rules, own = self.rules, self.person.words
+        verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
+        is_clause = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_feature = self.person.attachment == "after" and self.after(right) in rules.having_last
+        if is_clause or (is_feature and self.is_head(self.before(core))):
+            return True
+        # The verb of a description without its relative pronoun: "one *wore* a hat".
+        relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
+        there = [word.low for word in self.words[start : right + 1]]
+        return relative is not None and own[own.index(relative) + 1] in there and relative not in there
 
     def _left(self, left: int, right: int) -> tuple[int, int | None, bool]:
         """The first word except a determiner, the first word after a stand-in, and whether a noun was found."""

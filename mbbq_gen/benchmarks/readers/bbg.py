@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance
+from mbbq_gen.benchmarks.instance_builder import Choices, PublishedOptions, PublishedRow, build_instance
 from mbbq_gen.benchmarks.registry import Parts, find_benchmark
 from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -66,12 +66,9 @@ def read_bbg(parts: Parts) -> Iterator[Instance]:
                 yield build_instance(
                     replace(info, category=slug),
                     location,
+                    PublishedOptions(row.choices, unknown, target, unknown if condition == "amb" else answer),
                     instance_id=f"{row.id}-{condition}",
                     template_id=f"{slug}/{template[2]}",
-                    texts=row.choices,
-                    unknown=unknown,
-                    target=target,
-                    label=unknown if condition == "amb" else answer,
                     condition=condition,
                     polarity=row.qtype,
                     context=context,

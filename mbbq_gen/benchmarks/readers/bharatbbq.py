@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mbbq_gen.benchmarks.instance_builder import PublishedRow, build_instance
+from mbbq_gen.benchmarks.instance_builder import PublishedOptions, PublishedRow, build_instance
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -69,12 +69,9 @@ def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
                 yield build_instance(
                     info,
                     location,
+                    PublishedOptions(row.texts, unknown - 1, row.Target - 1, row.Label - 1),
                     instance_id=f"{info.category}/{row.id}",
                     template_id=f"{info.category}/{row.Qid}",
-                    texts=row.texts,
-                    unknown=unknown - 1,
-                    target=row.Target - 1,
-                    label=row.Label - 1,
                     condition=row.Context_type,
                     polarity=row.Question_polarity,
                     context=row.Context,

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, text_or_none
+from mbbq_gen.benchmarks.instance_builder import Label, PublishedOptions, PublishedRow, build_instance, text_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -57,17 +57,15 @@ def read_cbbq(parts: Parts) -> Iterator[Instance]:
             if row.context_condition != path.stem:
                 raise location.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
+            target = None if polarity_unknown else int(slug in _TARGET_SECOND)
             yield build_instance(
                 info,
                 location,
+                PublishedOptions((row.ans0, row.ans1, row.ans2), 2, target, row.label),
                 instance_id=f"{slug}/{row.context_condition}/{row.example_id}",
                 template_id=f"{slug}/{row.question_index}",
                 subcategory=text_or_none(row.subcategory),
-                texts=(row.ans0, row.ans1, row.ans2),
-                unknown=2,
-                target=None if polarity_unknown else int(slug in _TARGET_SECOND),
                 reason="polarity is published as neg in every ambiguous row of educational_qualification",
-                label=row.label,
                 condition=row.context_condition,
                 polarity=row.question_polarity,
                 context=row.context,

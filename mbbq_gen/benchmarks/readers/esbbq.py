@@ -29,6 +29,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.instance_builder import (
     Label,
+    PublishedOptions,
     PublishedRow,
     build_instance,
     draw_unknown_text,
@@ -109,19 +110,16 @@ def read_esbbq(parts: Parts) -> Iterator[Instance]:
             unknown = draw_unknown_text(info.language, info.benchmark, info.category, row.template, *terms)
             first, second = row.info0[0].casefold(), row.info1[0].casefold()
             one, other = row.ans0.casefold(), row.ans1.casefold()
+            texts, groups = (row.ans0, row.ans1, unknown), (row.info0[-1], row.info1[-1], PLACEHOLDER)
             yield build_instance(
                 info,
                 location,
+                PublishedOptions(texts, UNKNOWN_INDEX, target, row.label, groups),
                 instance_id=f"{info.category}/{row.instance_id}",
                 template_id=f"{info.category}/{row.template_id}",
                 subcategory=text_or_none(row.subcategory),
                 parallel_id=parallel_id if is_parallel else None,
-                texts=(row.ans0, row.ans1, unknown),
-                groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
-                unknown=UNKNOWN_INDEX,
-                target=target,
                 reason=no_target_reason(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
-                label=row.label,
                 condition=row.context_condition,
                 polarity=row.question_polarity,
                 context=row.context,

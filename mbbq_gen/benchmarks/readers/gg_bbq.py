@@ -23,7 +23,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Json
 
-from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, no_target_reason, only_stereotyped
+from mbbq_gen.benchmarks.instance_builder import (
+    Label,
+    PublishedOptions,
+    PublishedRow,
+    build_instance,
+    no_target_reason,
+    only_stereotyped,
+)
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, python_literal, read_json_lines
 from mbbq_gen.core.records import Instance, NonBlank, Polarity
@@ -71,21 +78,18 @@ def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
                     raise location.error(f"{count} options have the group 'unknown', not one", "choice_info")
                 unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
                 kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
+                # Every list of stereotyped trans people holds "trans".
+                as_listed = ["trans" if group == "non_binary" else group for group in groups]
+                target = only_stereotyped(as_listed, listed, unknown)
+                texts = (row.choice_0, row.choice_1, row.choice_2)
                 yield build_instance(
                     info,
                     location,
+                    PublishedOptions(texts, unknown, target, row.label, groups),
                     instance_id=f"{subcategory}/{kind}/{row.index}",
                     template_id=f"{CATEGORY}/{template}",
                     subcategory=subcategory,
-                    texts=(row.choice_0, row.choice_1, row.choice_2),
-                    groups=groups,
-                    unknown=unknown,
-                    # Every list of stereotyped trans people holds "trans".
-                    target=only_stereotyped(
-                        ["trans" if group == "non_binary" else group for group in groups], listed, unknown
-                    ),
                     reason=no_target_reason(groups, listed, unknown),
-                    label=row.label,
                     condition=row.context_type,
                     polarity=row.question_type,
                     context=row.context,

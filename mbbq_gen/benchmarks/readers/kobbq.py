@@ -25,7 +25,7 @@ from typing import Final
 
 from pydantic import Field
 
-from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance, text_or_none
+from mbbq_gen.benchmarks.instance_builder import Choices, PublishedOptions, PublishedRow, build_instance, text_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -124,15 +124,13 @@ def read_kobbq(parts: Parts) -> Iterator[Instance]:
         if biased == UNKNOWN_INDEX:
             raise location.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
         label = location.choice_index(row.answer, row.choices, "answer")
+        target = biased if question == "bsd" else 3 - biased - UNKNOWN_INDEX
         instance = build_instance(
             replace(info, category=category),
             location,
+            PublishedOptions(row.choices, UNKNOWN_INDEX, target, label),
             instance_id=row.sample_id,
             template_id=f"{category}/{template}",
-            texts=row.choices,
-            unknown=UNKNOWN_INDEX,
-            target=biased if question == "bsd" else 3 - biased - UNKNOWN_INDEX,
-            label=label,
             condition=condition,
             polarity=question,
             context=row.context,

@@ -272,8 +272,7 @@ def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> t
 def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """The headers with $NAME replaced by environment variables, and the values of these.
 
-    Raises:
-        UsageError: if a variable is not set to one line of plain text.
+    UsageError if a variable is not set to one line of plain text.
     """
     secrets: list[str] = []
 

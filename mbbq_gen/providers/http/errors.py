@@ -385,10 +385,10 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
     return Usage(input_tokens=read, output_tokens=written) if read or written else None
 
 
-def with_lost(known: Usage | None, most: Usage, lost: int) -> Usage:
-    """Unmetered tokens of a response plus the maximum of its `lost` attempts."""
-    known = known or Usage()
-    return Usage(
-        input_tokens=(known.input_tokens or 0) + (most.input_tokens or 0) * lost,
-        output_tokens=(known.output_tokens or 0) + (most.output_tokens or 0) * lost,
-    )
+def with_lost(response: Response, most: Usage, lost: int) -> Response:
+    """The response with the maximum usage of its `lost` attempts added to its unmetered usage."""
+    known = response.unmetered_usage or Usage()
+    tokens_in = (known.input_tokens or 0) + (most.input_tokens or 0) * lost
+    tokens_out = (known.output_tokens or 0) + (most.output_tokens or 0) * lost
+    usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
+    return response.model_copy(update={"unmetered_usage": usage})

@@ -111,15 +111,18 @@ class AdaptiveConcurrency:
 
     def _next_limit(self, latency: float) -> float:
         """The limit after a round with this mean latency in seconds."""
-        limit, before, room = self._limit, self._before, self._timeout / 2 / max(latency, 1e-6)
-        throughput, self._before = limit / max(latency, 1e-6), None
+        limit, before, self._before = self._limit, self._before, None
+        throughput = limit / max(latency, 1e-6)
+        room = self._timeout / 2 / max(latency, 1e-6)  # growth of the latency up to half of the timeout
         if room < 1:
             self._threshold = limit * 0.7
             return self._threshold
-        if before is not None and throughput < before[1] * (1 + _GAIN * (limit / before[0] - 1)):
-            self.most = int(before[0])
-            return before[0]
-        if not self._was_full:
+        if before is not None:
+            limit_before, throughput_before = before
+            if throughput < throughput_before * (1 + _GAIN * (limit / limit_before - 1)):
+                self.most = int(limit_before)
+                return limit_before
+        if not self._was_full:  # more slots would stay free
             return limit
         if limit < self._threshold:
             self._before = limit, throughput
@@ -204,7 +207,8 @@ class ServiceGate:
         self.last_answer = now = self.clock()
         self.last_sent = max(self.last_sent, sent_at)
         was_closed = self._closed_at is not None
-        if sent_at < (next(iter(self._failed.values()), -math.inf) if self._closed_at is None else self._closed_at):
+        began = next(iter(self._failed.values()), -math.inf) if self._closed_at is None else self._closed_at
+        if sent_at < began:
             return False
         if self._is_notified:
             self._notify(f"answers again after {duration(now - min(self._failed.values()))}")

@@ -233,13 +233,12 @@ class Scheduler:
             sent -= 1
         finally:
             self._suspects.discard(request.request_key)
-        lost = self._context.in_doubt[request.request_key] - (response is not None)  # may be charged, not answered
+        # Attempts that may be charged without an answer: an answered one is in doubt until its answer is stored.
+        lost = self._context.in_doubt[request.request_key] - (response is not None)
         if response is None:
             response = self._give_up(request, tries.last, sent)
         most = service.max_usage(request) if lost > 0 else None
-        if most is None:
-            return response
-        return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
+        return response if most is None else with_lost(response, most, lost)
 
     async def _sleep(self, seconds: float, tries: RetryPolicy) -> None:
         """Waits for the next attempt without a slot; in an outage, the gate does the waiting."""

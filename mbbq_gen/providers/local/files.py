@@ -70,9 +70,7 @@ class ModelSource:
 def check_local_name(model: str) -> None:
     """Checks the name of a local model without network access.
 
-    Raises:
-        UsageError: the name is a path without a usable model.
-        UnknownNameError: the name is neither a path nor a hub id.
+    UsageError if the name is a path without a usable model, UnknownNameError if it is neither a path nor a hub id.
     """
     path = Path(model).expanduser()
     if model.endswith(".gguf") or path.is_file():

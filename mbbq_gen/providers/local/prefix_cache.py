@@ -166,8 +166,7 @@ def iterate_scores(
     forward pass, at least one question; the number is halved if memory runs out. `reads_trees`: whether the model
     supports tree attention (`decoding.supports_tree_attention`); if not, each answer gets a forward pass.
 
-    Raises:
-        ProviderError: a probability is NaN, or a question does not fit into memory.
+    ProviderError if a probability is NaN, or a question does not fit into memory.
     """
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
     window = tree_window(model.config.get_text_config())

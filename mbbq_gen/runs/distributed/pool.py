@@ -242,9 +242,7 @@ class WorkerPool(Provider):
     def _with_lost(self, response: Response, request: Request, lost: int) -> Response:
         """The response with the highest usage of so many attempts that died with their workers."""
         most = self.max_usage(request) if lost > 0 else None
-        if most is None:
-            return response
-        return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
+        return response if most is None else with_lost(response, most, lost)
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
