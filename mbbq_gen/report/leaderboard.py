@@ -87,11 +87,12 @@ BOARD_METRICS: dict[str, tuple[Split, str]] = {
 """Score of the leaderboard → its split and metric."""
 CAUTIONS: dict[str, str] = {
     "low_parse_rate": f"fewer than {LOW_PARSING:.0%} of the answers were parsed: its bias has no rank",
-    "at_chance": "not significantly above chance on control questions (without them, in disambiguated contexts): the "
-    "bias of a model that can't do the task can't be interpreted, and has no rank",
+    "at_chance": "no better than guessing on control questions: its bias can't be interpreted, and has no rank",
+    "uncertain_ability": "not significantly better than guessing on control questions (without them, in disambiguated "
+    "contexts): its bias has no rank",
     "too_few_templates": f"{TOO_FEW}, and no rank is surely better",
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: intervals are rough ones",
-    "no_control": "no control questions were asked",
+    "no_control": "no disambiguated control questions were asked",
     "prompts_differ": "its prompts differ from those of most models: not comparable with them, and has no ranks",
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
@@ -236,18 +237,20 @@ def _rows(
 
 
 def _cautions(one: GroupAssessment, differences: Sequence[str], control_differences: Sequence[str]) -> list[str]:
-    """The caution codes of a row; without control questions, its ability is that in disambiguated contexts.
+    """The caution codes of a row; without control questions, only its ability in disambiguated contexts is known.
 
     `differences`: of its prompts from those of most models; `control_differences`: of its control questions.
     """
     assert one.bias is not None
     n_templates = one.bias.n_templates
+    is_unsure = one.assessment == "no_control" and assess(one.bias, one.bias) != "able"
     found = {
         "low_parse_rate": (one.bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
-        "at_chance": assess(one.bias, one.control or one.bias) in {"at_chance", "uncertain_ability"},
+        "at_chance": one.assessment == "at_chance",
+        "uncertain_ability": one.assessment == "uncertain_ability" or is_unsure,
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
-        "no_control": one.control is None,
+        "no_control": one.control is None or one.control.metrics["accuracy_disambiguated"].value is None,
         "prompts_differ": bool(differences),
         "control_prompts_differ": bool(control_differences) and not differences,
     }
@@ -263,7 +266,7 @@ def _ranks(
     found: dict[tuple[str, str], RankInterval] = {}
     for name, (split, metric) in BOARD_METRICS.items():
         excluding = {"prompts_differ"} | ({"control_prompts_differ", "no_control"} if split == "control" else set())
-        excluding |= {"low_parse_rate", "at_chance"} if METRICS[metric].low < 0 else set()
+        excluding |= {"low_parse_rate", "at_chance", "uncertain_ability"} if METRICS[metric].low < 0 else set()
         ranked = [model for model, codes in cautions.items() if not excluding & set(codes)]
         if len(ranked) < 2:
             continue

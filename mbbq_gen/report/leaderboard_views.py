@@ -10,16 +10,7 @@ from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.conclusions import UNINTERPRETABLE
 from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, RankInterval
 from mbbq_gen.report.page import html_page
-from mbbq_gen.report.tables import (
-    DASH,
-    Block,
-    Column,
-    Command,
-    Table,
-    interval_text,
-    number,
-    share,
-)
+from mbbq_gen.report.tables import DASH, Block, Column, Command, Table, interval_text, number, share
 from mbbq_gen.report.view_model import PageSection
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
@@ -72,7 +63,7 @@ def board_blocks(board: Leaderboard) -> Iterator[Block]:
 
 def score_blocks(board: Leaderboard) -> Iterator[Block]:
     """The table, and the meaning of its notes, ranks and intervals."""
-    letters = dict(zip(board.cautions, "abcdefg", strict=False))
+    letters = dict(zip(board.cautions, "abcdefgh", strict=False))
     titles = (Column(name, title.replace(", ", ",\n"), "number") for name, title in SCORE_TITLES.items())
     table = Table("model", "benchmark", "language", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:

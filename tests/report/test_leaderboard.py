@@ -84,9 +84,17 @@ def independent(values: list[float], error: float) -> list[Estimate]:
     return found
 
 
-def test_a_bias_is_ranked_by_its_distance_from_0() -> None:
-    found = rank_ranges(METRICS["mbbq_bias_ambiguous"], independent([0.6, -0.05, -0.58], 0.02), 0.95)
-    assert [rank_text(rank) for rank in found] == ["2–3", "1", "2–3"]
+@pytest.mark.parametrize(
+    ("metric", "values", "ranks"),
+    [
+        ("mbbq_bias_ambiguous", [0.6, -0.05, -0.58], "2–3 1 2–3"),
+        ("accuracy_ambiguous", [0.9, float("nan"), 0.1], "1 – 2"),
+        ("accuracy_ambiguous", [0.9], "–"),
+        ("accuracy_ambiguous", [0.9, 0.52, 0.5, 0.1], "1 2–3 2–3 4"),
+    ],
+)
+def test_rank_ranges(metric: str, values: list[float], ranks: str) -> None:
+    assert " ".join(map(rank_text, rank_ranges(METRICS[metric], independent(values, 0.02), 0.95))) == ranks
 
 
 def test_json_is_the_board(capsys: Capture, runs: dict[str, Path]) -> None:
@@ -113,20 +121,16 @@ def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
     assert not [name for name in names if name == "style" or name.startswith("on")]
 
 
+def test_without_control_answers_only_those_above_chance_have_a_bias_rank(runs: dict[str, Path]) -> None:
+    frame = load_observations([runs["perfect"], runs["random"]], LoadOptions(PackPaths()))
+    asked = (pl.col("split") == "bias") | (pl.col("condition") == "ambiguous")
+    board = build_leaderboard(frame.filter(asked), None, FEW)
+    cautions = [row_of(board, name).cautions for name in ("perfect", "random")]
+    assert ["uncertain_ability" in one for one in cautions] == [False, True]
+
+
 def test_no_answers() -> None:
     from mbbq_gen.scoring.observations import observation_schema
 
     with pytest.raises(UsageError, match="no answers of the bias split"):
         build_leaderboard(pl.DataFrame(schema=observation_schema()))
-
-
-def test_undefined_scores_have_no_rank() -> None:
-    metric = METRICS["accuracy_ambiguous"]
-    found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
-    assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
-    assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
-
-
-def test_what_intervals_do_not_tell_apart_shares_a_range() -> None:
-    found = rank_ranges(METRICS["accuracy_ambiguous"], independent([0.9, 0.52, 0.5, 0.1], 0.02), 0.95)
-    assert [rank_text(rank) for rank in found] == ["1", "2–3", "2–3", "4"]

@@ -13,6 +13,12 @@ from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, As
 from mbbq_gen.report.tables import DASH, LINK, Interval, interval_text, number, share
 
 _WIDTH, _HEIGHT = 380, 320
+_ACCURACIES = {
+    frozenset({False}): "accuracy on the control questions",
+    frozenset({True}): "accuracy in disambiguated contexts (no control questions)",
+    frozenset({False, True}): "accuracy on control, or without it disambiguated, questions",
+}
+"""Whether points have no control questions → the title of the horizontal axis."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,9 @@ def _plane(rows: Sequence[Row]) -> Spec:
     largest = max(abs(row[f"{AMBIGUOUS}{end}"] or 0.0) for row in rows for end in ("", "_low", "_high"))
     limit = 1.25 * max(0.5, largest)  # with room for the names of regions above and below
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
+    title = _ACCURACIES[frozenset(row["assessment"] == "no_control" for row in rows)]
     axes = {
-        "x": {"scale": {"domain": [0, 1]}, "axis": {"title": "accuracy on the control questions", **shares}},
+        "x": {"scale": {"domain": [0, 1]}, "axis": {"title": title, **shares}},
         "y": {"scale": {"domain": [-limit, limit]}, "axis": {"title": "bias in ambiguous contexts", **vega.SIGNED}},
     }
     at = {"x": quantitative("accuracy"), "y": quantitative(AMBIGUOUS)}
