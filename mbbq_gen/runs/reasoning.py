@@ -70,7 +70,7 @@ def load_reasoning_frames(
     """Answers and reasoning traces as tables; `extractors`: language → version of the answers' extractions."""
     import polars as pl
 
-    answers, traces, details = [], [], []
+    answers, traces, details = [], list[tuple[object, ...]](), []
     rows = store.extraction_rows(
         "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
         " e.confidence, e.extractor, t.record, r.reasoning_tokens",
@@ -82,15 +82,14 @@ def load_reasoning_frames(
     for key, variant, style, order, effort, *answer, record, tokens in rows:
         item = (key, model, variant, style, json.dumps([*map(int, order)]))
         answers.append((*item, *answer, "generate", effort))
-        trace: tuple[object, ...] = ("error", None, "high")
-        detail: tuple[object, ...] = (False, False, *[False for _ in STANCES], None, None)
-        if record is not None:
-            found = ReasoningExtraction.model_validate_json(record)
-            stances = [stance in found.stances for stance in STANCES]
-            trace = (found.outcome, found.option, found.confidence)
-            detail = (True, found.is_cut, *stances, found.characters, found.language)
-        traces.append((*item, *trace, version, "generate", effort))
-        details.append((*detail, tokens))
+        if record is None:  # a response without reasoning
+            traces.append((*item, "error", None, "high", version, "generate", effort))
+            details.append((False, False, *[False for _ in STANCES], None, None, tokens))
+            continue
+        trace = ReasoningExtraction.model_validate_json(record)
+        traces.append((*item, trace.outcome, trace.option, trace.confidence, version, "generate", effort))
+        stances = [stance in trace.stances for stance in STANCES]
+        details.append((True, trace.is_cut, *stances, trace.characters, trace.language, tokens))
     questions, frames = store.questions(), []
     for part in (answers, traces):
         frame = observations_from_columns(questions, answer_table(part), gold)
