@@ -147,7 +147,7 @@ class ComparisonTable(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     average: Average = "questions"
     split: Split = "bias"
-    sign: str = "differences are first minus second; above 0: the first is more stereotypical"
+    sign: str = "differences are first minus second; above 0: the first has the higher score"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Extent = "pairs"
     left_out: tuple[str, ...] = ()
