@@ -5,8 +5,7 @@ difference of every pair. With them:
 
 * the same score on the control set, and the control-adjusted score;
 * the difference on the templates with ability above chance in all levels (MBBQ §5.2);
-* its decomposition into the rate of wrong choices of a person (ability) and the direction of these choices.
-  bias = rate · direction, so its difference is Δrate · mean direction + mean rate · Δdirection (Kitagawa 1955);
+* its decomposition into the rate of wrong choices of a person (ability) and their direction (Kitagawa 1955);
 * the parse rates, and whether unparsed answers or a position preference could explain a difference.
 """
 
@@ -31,6 +30,7 @@ from mbbq_gen.analysis.comparison_table import (
     MetricComparison,
     PairDifference,
     WarningCode,
+    is_at_chance,
     kitagawa_decomposition,
 )
 from mbbq_gen.analysis.correction import (
@@ -293,8 +293,7 @@ class ComparedLevels:
         bounds = None
         if (ends := self._bias.extremes(metric)) is not None:
             (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
-            lowest, highest = low.subtract(high_other), high.subtract(low_other)
-            bounds = missing_data_bounds(lowest, highest, difference, sampling)
+            bounds = missing_data_bounds(low.subtract(high_other), high.subtract(low_other), difference, sampling)
         what = f"the difference of {metric.name} of {first} and {second}"
         tests = zero_tests(difference, f"{metric.name} is equal in {first} and {second}", sampling, self._margin, what)
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
@@ -319,7 +318,8 @@ class ComparedLevels:
             corrected=None if self._labelled is None else self._annotated[first].minus(self._annotated[second], metric),
         )
         warnings = self._warnings(metric, pair, pair_difference, on_control.score(sampling))
-        return pair_difference.model_copy(update={"warnings": tuple(warnings)})
+        at_chance = ["at_chance"] if metric.low < 0 and is_at_chance(self._control, pair) else []
+        return pair_difference.model_copy(update={"warnings": (*at_chance, *warnings)})
 
     def _warnings(
         self, metric: Metric, pair: tuple[int, int], found: PairDifference, on_control: EstimateResult
@@ -358,12 +358,11 @@ class ComparedLevels:
 
     def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
         """Whether a level has a position bias, and the difference is not significant with balanced orders."""
-        sampling = self._sampling
         sides = [self._frame.filter(pl.col(self._column).cast(pl.String) == self._levels[place]) for place in pair]
-        p_values = [place_test(read_answers(side), seed=sampling.seed).p_value for side in sides]
+        p_values = [place_test(read_answers(side), seed=self._sampling.seed).p_value for side in sides]
         if all(p is not None and p >= 0.05 for p in p_values):
             return False
-        balanced = [balanced_score(side, metric, sampling).balanced for side in sides]
+        balanced = [balanced_score(side, metric, self._sampling).balanced for side in sides]
         values = [score.value for score in balanced if score.value is not None]
         errors = [score.standard_error for score in balanced if score.standard_error is not None]
         if len(values) < 2 or len(errors) < 2:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from mbbq_gen.analysis.ability import TemplateSelection
+from mbbq_gen.analysis.ability import CHANCE, TemplateSelection
 from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
 from mbbq_gen.core.records import Confidence, FrozenModel, Split
 from mbbq_gen.scoring.cells import quotient
 from mbbq_gen.scoring.codes import TOO_FEW, Average, PromptEffects
-from mbbq_gen.scoring.metrics import Fraction, Metric
+from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, delta_method
 from mbbq_gen.statistics.hypothesis_tests import TestResult
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
@@ -19,6 +19,7 @@ from mbbq_gen.statistics.panel import Panel
 WarningCode = Literal[
     "low_parse_rate",
     "parse_rate_differs",
+    "at_chance",
     "unparsed_could_explain",
     "ability_could_explain",
     "position_could_explain",
@@ -32,19 +33,16 @@ WarningCode = Literal[
 WARNINGS: dict[WarningCode, str] = {
     "low_parse_rate": LOW_PARSING_TEXT,
     "parse_rate_differs": "the parse rates differ by more than 5 percentage points",
-    "unparsed_could_explain": "if all unparsed answers were biased in one level and counter-biased in the other, "
-    "the difference would be gone",
-    "ability_could_explain": "the direction part of the difference is not significant: it may come from how "
-    "often a person is chosen",
-    "position_could_explain": "positions are preferred, and with balanced orders the difference "
-    "is no longer significant",
+    "at_chance": "one is no better than guessing on the control questions: its bias can't be interpreted",
+    "unparsed_could_explain": "it would be gone if unparsed answers were biased in one level and not in the other",
+    "ability_could_explain": "its direction part is not significant: it may come from how often a person is chosen",
+    "position_could_explain": "positions are preferred, and with balanced orders it is no longer significant",
     "control_differs": "the same score differs on the control questions too: see the control-adjusted difference",
     "too_few_templates": TOO_FEW,
     "few_templates": "fewer than 10 templates are shared: only large differences can be found, and intervals are rough",
     "templates_excluded": "templates that are missing in some level are left out of the comparison",
     "parse_rate_gap_exceeds_difference": "the parse rates differ by more than the scores",
-    "extraction_error_exceeds_difference": "by the annotations, the extraction error rates differ by more than the "
-    "scores: see the corrected difference",
+    "extraction_error_exceeds_difference": "extraction error rates differ by more: see the corrected difference",
 }
 Extent = Literal["pairs", "all"]
 """The family of p values for adjustment: the pairs of one metric and group, or of all metrics and groups."""
@@ -149,7 +147,7 @@ class ComparisonTable(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     average: Average = "questions"
     split: Split = "bias"
-    sign: str = "differences are first minus second; above 0: the first is more stereotypical"
+    sign: str = "differences are first minus second; above 0: the first has the higher score"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Extent = "pairs"
     left_out: tuple[str, ...] = ()
@@ -186,6 +184,12 @@ FACTORS = {
 }
 """Metrics as products of the rate of wrong choices of a person and their direction (biased − counter-biased over
 both). In disambiguated contexts there is a third part, due to "unknown" answers."""
+
+
+def is_at_chance(control: Panel, pair: tuple[int, int]) -> bool:
+    """Whether one of two groups is no better than guessing on the disambiguated control questions."""
+    accuracies = control.estimates(METRICS["accuracy_disambiguated"])
+    return any(accuracies[place].value <= CHANCE for place in pair)
 
 
 def kitagawa_decomposition(

@@ -102,10 +102,7 @@ def follow_up_report(
                 f"contexts {interval}"
             )
     return FollowUpReport(
-        model=model,
-        confidence_level=sampling.confidence,
-        groups=tuple(groups),
-        findings=tuple(findings),
+        model=model, confidence_level=sampling.confidence, groups=tuple(groups), findings=tuple(findings)
     )
 
 

@@ -39,7 +39,7 @@ class Compare(RunsCommand):
 
     Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
     template), and possible explanations: ability, control, parsing, position. A difference is first minus second; above
-    0, the first is more stereotypical. Models, benchmarks and languages that are not what is compared are kept apart:
+    0, the first has the higher score. Models, benchmarks and languages that are not what is compared are kept apart:
     each gets its own comparison.
     """
 

@@ -214,13 +214,14 @@ def _metric_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
     if metric.left_out:
         yield f"     (all but {', '.join(metric.left_out)}: no score)"
     titles = ("value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part")
-    pairs = Table("difference", *titles)
+    has_unknown = any(pair.decomposition and pair.decomposition.unknown for pair in metric.pairs)
+    pairs = Table("difference", *titles, *(["unknown part"] if has_unknown else []))
     for pair in metric.pairs:
         test, parts = pair.tests[0], pair.decomposition
         effect = None if test.effect is None else f"{test.effect:+.2f}"
-        rate_and_direction = (parts.rate, parts.direction) if parts else (None, None)
+        shown = [parts.rate, parts.direction, parts.unknown] if parts else [None, None, None]
         start = (_pair_name(pair), pair.difference, p_text(test.p_adjusted), effect)
-        pairs.add_row(*start, pair.adjusted, pair.matched, *rate_and_direction)
+        pairs.add_row(*start, pair.adjusted, pair.matched, *shown[: 3 if has_unknown else 2])
     yield from ("", pairs)
     named = [
         *((one.level, one.tests) for one in metric.levels),

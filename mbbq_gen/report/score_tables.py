@@ -13,17 +13,7 @@ from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks, score_blocks
 from mbbq_gen.report.conclusions import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups, conclusions
 from mbbq_gen.report.run_tables import cost_text, setting_facts
-from mbbq_gen.report.tables import (
-    DASH,
-    OUTCOME_TITLES,
-    Block,
-    Column,
-    Table,
-    bounds_text,
-    interval_text,
-    number,
-    share,
-)
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Column, Table, bounds_text, interval_text, number, share
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.statistics.intervals import LOW_PARSING
 

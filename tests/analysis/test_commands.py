@@ -41,7 +41,7 @@ def test_compare_models(capsys: Capture, runs: dict[str, Path]) -> None:
         assert metric.pairs[0].tests[0].p_adjusted == 1e-6
     out = succeed(capsys, *command, "--n-resamples", 200)
     assert "oracle:random − oracle:stereotyped" in out
-    assert "above 0: the first is more stereotypical" in out
+    assert "above 0: the first has the higher score" in out
 
 
 def test_fewer_than_five_templates_get_no_interval_and_no_p_value(capsys: Capture, tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
 
 
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
-    pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.5), tr=SimulatedLanguage(lean=0.9)))
+    pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.7), tr=SimulatedLanguage(lean=0.9)))
     expected = {"low_parse_rate", "parse_rate_differs", "parse_rate_gap_exceeds_difference", "unparsed_could_explain"}
-    assert set(pair.warnings) == expected
+    assert set(pair.warnings) == expected | {"at_chance"}
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
