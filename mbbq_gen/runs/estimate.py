@@ -92,6 +92,7 @@ class Cost(FrozenModel):
 class _Group:
     requests: int = 0
     characters: int = 0
+    messages: int = 0
     sample: list[tuple[int, str]] = field(default_factory=list)
     """A heap of _SAMPLE random texts, as pairs of negative digest and text."""
 
@@ -112,11 +113,11 @@ def estimate(
     """
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen, questions = set[bytes](), set[str]()
-    n_prompts, turns = 0, 1
+    n_prompts = 0
     for prompt in prompts:
         n_prompts += 1
         questions.add(prompt.instance_key)
-        method, effort, turns = prompt.method, prompt.reasoning_effort or "", len(prompt.messages)
+        method, effort = prompt.method, prompt.reasoning_effort or ""
         texts = [message.content for message in prompt.messages]
         if method in ("loglikelihood", "label-loglikelihood"):  # the continuations are input tokens too
             texts += [answer.text for answer in prompt.continuations]
@@ -128,6 +129,7 @@ def estimate(
         seen.add(digest)
         group = groups.setdefault((prompt.language, prompt.variant, method, effort), _Group())
         group.requests, group.characters = group.requests + 1, group.characters + len(text)
+        group.messages += len(prompt.messages)
         heapq.heappush(group.sample, (-int.from_bytes(digest), text))
         if len(group.sample) > _SAMPLE:
             heapq.heappop(group.sample)
@@ -153,7 +155,7 @@ def estimate(
                 method=method,
                 reasoning=effort or None,
                 requests=group.requests,
-                input_tokens=round(tokens + group.requests * (turns + 1) * MESSAGE_TOKENS),
+                input_tokens=round(tokens + (group.messages + group.requests) * MESSAGE_TOKENS),
                 output_tokens=round(group.requests * written),
             )
         )
