@@ -18,6 +18,7 @@ import polars as pl
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import has_response
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import TEMPLATE, Tally, grouping_columns, item_scores, tally_groups, template_expression
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
@@ -103,16 +104,17 @@ def keep_templates(frame: pl.DataFrame, kept: Sequence[str]) -> pl.DataFrame:
 
 
 def split_panels(frame: pl.DataFrame, by: Sequence[str], sampling: InferenceSettings) -> tuple[Panel, Panel]:
-    """The panels of the bias and control splits, over the same groups, templates and resamples."""
-    answers = frame.filter(pl.col("split").is_in(["bias", "control"]))
+    """The panels of the bias and control splits; a group has control answers only on templates of its bias answers."""
+    columns, is_bias = grouping_columns(by), pl.col("split") == "bias"
+    has_bias = (is_bias & has_response()).any().over(*columns.values(), template_expression())
+    answers = frame.filter(is_bias | (pl.col("split") == "control") & has_bias)
     tallies: dict[str | None, dict[tuple[str | None, ...], Tally]] = {"bias": {}, "control": {}}
-    for tally in tally_groups(answers, {"split": "split", **grouping_columns(by)}, sampling.prompt_effects):
+    for tally in tally_groups(answers, {"split": "split", **columns}, sampling.prompt_effects):
         group = {name: value for name, value in tally.group.items() if name != "split"}
         tallies[tally.group["split"]][tuple(group.values())] = replace(tally, group=group)
     bias = tallies["bias"]
     control = [tallies["control"].get(key) or tally.without_answers() for key, tally in bias.items()]
     panel = panel_of([*bias.values(), *control], sampling)
-    panel = panel.on_templates([name for tally in bias.values() for name in tally.templates])
     return panel.on_groups(range(len(bias))), panel.on_groups(range(len(bias), 2 * len(bias)))
 
 
@@ -133,8 +135,6 @@ def adjusted_scores(
 ) -> list[AdjustedScore]:
     """The control-adjusted bias of every group and metric, with the sign of the metric."""
     bias, control = split_panels(frame, by, sampling)
-    if not bias.groups:
-        return []
     return [
         AdjustedScore(
             group=group,
@@ -143,6 +143,6 @@ def adjusted_scores(
             control=theirs.score(sampling),
             adjusted=ours.subtract(theirs).score(sampling),
         )
-        for metric in metrics
+        for metric in (metrics if bias.groups else ())
         for group, ours, theirs in zip(bias.groups, bias.estimates(metric), control.estimates(metric), strict=True)
     ]

@@ -182,13 +182,16 @@ def test_selection_needs_all_languages() -> None:
     assert plain.above_chance == (("en", 2), ("tr", 1))
 
 
-def test_adjusted_scores_are_differences_of_pairs() -> None:
+def test_adjusted_scores_are_differences_on_the_templates_of_each_group() -> None:
     frame = run(en=SimulatedLanguage(lean=0.5, artefact=0.2), tr=SimulatedLanguage())
     english, turkish = adjusted_scores(frame, ["language"], [AMBIGUOUS], SAMPLING)
-    assert english.adjusted.value == pytest.approx((english.bias.value or 0) - (english.control.value or 0))
     assert english.adjusted.value == pytest.approx(0.42 * 0.5, abs=0.1)
-    assert english.adjusted.excludes_zero
-    assert not turkish.adjusted.excludes_zero
+    assert (english.adjusted.excludes_zero, turkish.adjusted.excludes_zero) == (True, False)
+    tea, bus = Row("ambiguous", chose="target"), Row("ambiguous", chose="target", language="tr", template="bus")
+    control = control_frame([replace(tea, chose="non_target"), replace(bus, language="en")])
+    frame = pl.concat([observations_frame(observations_of([tea, bus])), control])
+    english, _ = adjusted_scores(frame, ["language"], [AMBIGUOUS], SAMPLING)
+    assert (english.bias.value, english.control.value, english.adjusted.value) == (1.0, -1.0, 2.0)  # bus left out
 
 
 def thin_frame(read: int) -> pl.DataFrame:

@@ -46,10 +46,7 @@ def write_table(path: Path, rows: list[dict[str, Any]], kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["jsonl:utf-8-sig", "json:list", "json:object", "parquet", "csv:;", "csv:,", "csv:\t"],
-)
+@pytest.mark.parametrize("kind", ["jsonl:utf-8-sig", "json:list", "json:object", "parquet", "csv:;", "csv:,", "csv:\t"])
 def test_a_table_of_any_kind(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: list[Instance], kind: str
 ) -> None:
