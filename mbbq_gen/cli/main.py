@@ -98,12 +98,9 @@ class CommandGroups(HelpGroup):
         width = max(map(len, self.list_commands(ctx)))
         for panel, commands in COMMANDS.items():
             with formatter.section(panel):
-                kinds = {name.ljust(width): _load_command(name) for name in commands}
-                helps = {
-                    name: kind.info.help if isinstance(kind, typer.Typer) else kind.__doc__
-                    for name, kind in kinds.items()
-                }
-                formatter.write_dl([(name, str(text).partition("\n")[0]) for name, text in helps.items()])
+                names, kinds = [name.ljust(width) for name in commands], map(_load_command, commands)
+                texts = [kind.info.help if isinstance(kind, typer.Typer) else kind.__doc__ for kind in kinds]
+                formatter.write_dl(list(zip(names, [str(text).partition("\n")[0] for text in texts], strict=True)))
 
 
 app = typer.Typer(
@@ -151,6 +148,8 @@ needs the lock often while another thread extracts answers."""
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its code."""
+    for name in ("stdout", "stderr"):  # None if the caller closed it
+        setattr(sys, name, getattr(sys, name) or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     gc.set_threshold(*GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_INTERVAL)
     given = sys.argv[1:] if arguments is None else arguments

@@ -363,7 +363,7 @@ class RunConfig(FrozenModel):
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"
-                raise ConfigError(name, now, problem)
+                raise ConfigError(name, None if name in {"base_url", "model_args"} else now, problem)  # may hold a key
             changes[name] = now
         return self.model_copy(update=changes)
 
