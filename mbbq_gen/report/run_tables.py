@@ -40,7 +40,7 @@ def cost_text(found: CostReport) -> str:
     """One line with the cost of a run, its tokens, the uncounted requests and the versions of the prices."""
     if found.total is None:
         known = f"{dollars(found.known)} and more" if found.known else "not known"
-        return f"{known}: no price for every model (--prices gives one)"
+        return f"{known}: no price for every model (mbbq-gen status RUN --prices FILE gives one)"
     tokens_in, tokens_out = found.charged("input_tokens"), found.charged("output_tokens")
     text = f"{dollars(found.total)} for {tokens_in:,} tokens in, {tokens_out:,} out"
     if found.unmetered:

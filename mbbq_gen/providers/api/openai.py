@@ -223,7 +223,7 @@ class OpenAIProvider(ApiProvider):
                 return [name.removeprefix("models/") for name in names if name]
             why = service_error(200, listed).text
         except (RejectedError, TransientError) as error:
-            why = str(error)
+            why = str(error).removeprefix(f"{self.name}: ")
         raise ProviderError(
             f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}; check {self.base_url_form}"
         )

@@ -257,8 +257,8 @@ class ApiProvider(ApiService):
         try:
             return Response.of_answer({"request_key": request_key, **self.fields_of(payload, headers), **more})
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            shape = type(error).__name__
-            raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
+            start = self.hide(json.dumps(payload))[:80]
+            raise TransientError("malformed", f"the response is JSON of another shape: {start}") from error
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
