@@ -346,11 +346,10 @@ class RunConfig(FrozenModel):
         def fixed(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
             return {name: value for name, value in options.items() if name not in may_change}
 
-        names = RunConfig.model_fields
-        changes = {name: names[name].default for name in FOR_ONE_COMMAND}
+        changes = {name: RunConfig.model_fields[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
             changes |= dict.fromkeys(STOPPING_KINDS)
-        for name in [name for name in names if name in given.model_fields_set]:
+        for name in [name for name in RunConfig.model_fields if name in given.model_fields_set]:
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":
                 merged = {**before, **now}
@@ -363,7 +362,8 @@ class RunConfig(FrozenModel):
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"
-                raise ConfigError(name, None if name in {"base_url", "model_args"} else now, problem)  # may hold a key
+                shown = None if name in {"base_url", "model_args"} else now  # they may hold a key
+                raise ConfigError(name, shown, problem)
             changes[name] = now
         return self.model_copy(update=changes)
 

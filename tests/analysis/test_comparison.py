@@ -87,7 +87,7 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
 
 
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
-    pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.7), tr=SimulatedLanguage(lean=0.9)))
+    pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.5), tr=SimulatedLanguage(lean=0.9)))
     expected = {"low_parse_rate", "parse_rate_differs", "parse_rate_gap_exceeds_difference", "unparsed_could_explain"}
     assert set(pair.warnings) == expected | {"at_chance"}
 
@@ -185,6 +185,7 @@ def test_selection_needs_all_languages() -> None:
 def test_adjusted_scores_are_differences_on_the_templates_of_each_group() -> None:
     frame = run(en=SimulatedLanguage(lean=0.5, artefact=0.2), tr=SimulatedLanguage())
     english, turkish = adjusted_scores(frame, ["language"], [AMBIGUOUS], SAMPLING)
+    assert english.adjusted.value == pytest.approx((english.bias.value or 0) - (english.control.value or 0))
     assert english.adjusted.value == pytest.approx(0.42 * 0.5, abs=0.1)
     assert (english.adjusted.excludes_zero, turkish.adjusted.excludes_zero) == (True, False)
     tea, bus = Row("ambiguous", chose="target"), Row("ambiguous", chose="target", language="tr", template="bus")

@@ -21,7 +21,7 @@ def test_init_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: Captu
     runs = read_study(path)[1].values()
     expected = [("synthetic:unable", ("tr",), 6), ("oracle:perfect", ("tr",), 6)]
     assert [(run.model, run.languages, run.sample) for run in runs] == expected
-    assert "oracle:perfect: " in succeed(capsys, "run", path)
+    assert "oracle:perfect: Perhaps it was guessing" in succeed(capsys, "run", path)
     assert "exists" in stderr_of(capsys, *given)
 
 

@@ -14,6 +14,7 @@ from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, RankInterva
 from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import LoadOptions, load_observations
 from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.observations import observation_schema
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from tests.support.extraction import Capture, succeed
 from tests.support.report import Page, oracle_run
@@ -130,7 +131,5 @@ def test_without_control_answers_only_those_above_chance_have_a_bias_rank(runs: 
 
 
 def test_no_answers() -> None:
-    from mbbq_gen.scoring.observations import observation_schema
-
     with pytest.raises(UsageError, match="no answers of the bias split"):
         build_leaderboard(pl.DataFrame(schema=observation_schema()))
